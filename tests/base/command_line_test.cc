@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
 namespace {
@@ -268,7 +269,8 @@ TEST_F(CommandLineTest, HelpOfAllIsThatOfEachCommand) {
 
 // What bash offers behind `words`, the last of which is being typed.
 std::string Completed(const std::string& script, const std::string& words, int last) {
-  const std::string file = testing::TempDir() + "/completion.bash";
+  const TemporaryDirectory directory;
+  const std::string file = directory.Path("completion.bash");
   std::ofstream(file) << script;
   const std::string command = "bash --norc -c 'source " + file + "; COMP_WORDS=(" +
                               words + "); COMP_CWORD=" + std::to_string(last) +

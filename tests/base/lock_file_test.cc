@@ -10,20 +10,15 @@
 #include <fstream>
 
 #include "gtest/gtest.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
 namespace {
 
 class LockFileTest : public testing::Test {
  protected:
-  LockFileTest() {
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directory(directory_);
-  }
-  ~LockFileTest() override { std::filesystem::remove_all(directory_); }
-
-  const std::string directory_ = testing::TempDir() + "/lock_file_test";
-  const std::string path_ = directory_ + "/LOCK";
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_.Path("LOCK");
 };
 
 TEST_F(LockFileTest, IsHeldByOneAndNamesIt) {
@@ -66,8 +61,8 @@ TEST_F(LockFileTest, FollowsNoLinkAndNamesTheCallThatFailed) {
   const LockAttempt link = TryLockFile(path_);
   EXPECT_STREQ(link.call, "open");
   EXPECT_EQ(link.error, ELOOP);
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/elsewhere"));
-  const LockAttempt nowhere = TryLockFile(directory_ + "/none/LOCK");
+  EXPECT_FALSE(std::filesystem::exists(directory_.Path("elsewhere")));
+  const LockAttempt nowhere = TryLockFile(directory_.Path("none/LOCK"));
   EXPECT_STREQ(nowhere.call, "open");
   EXPECT_EQ(nowhere.error, ENOENT);
 }

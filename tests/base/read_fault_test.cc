@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <new>
 #include <string>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace {
 
@@ -57,7 +57,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
-  const std::string path = testing::TempDir() + "/read_fault";
+  const TemporaryDirectory directory;
+  const std::string path = directory.Path("read_fault");
   std::ofstream(path) << std::string(4096, 'x');
   for (const int64_t before : {0, 1, 4095}) {
     readable = before;
@@ -68,11 +69,11 @@ TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
                 AllOf(HasSubstr("cannot read"), HasSubstr("read_fault")));
   }
   EXPECT_EQ(ReadFile(path, 1 << 20)->size(), 4096u);
-  std::filesystem::remove(path);
 }
 
 TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {
-  const std::string path = testing::TempDir() + "/read_memory";
+  const TemporaryDirectory directory;
+  const std::string path = directory.Path("read_memory");
   std::ofstream(path) << std::string(1 << 20, 'x');
   largest = 1 << 16;
   const absl::Status status = ReadFile(path, 1 << 20).status();
@@ -82,7 +83,6 @@ TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {
               AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
   ASSERT_TRUE(GetErrorDetail(status)) << status;
   EXPECT_EQ(GetErrorDetail(status)->reason, "OUT_OF_MEMORY");
-  std::filesystem::remove(path);
 }
 
 }  // namespace

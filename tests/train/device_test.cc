@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Training on another device than the CPU: the same run but for rounding, and what it
 // saves can be read anywhere.
-#include <filesystem>
 
+#include "model/sequence/device.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "model/registry/registry.h"
-#include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
 #include "tests/fakes/host_device.h"
+#include "tests/model/io/temporary_directory.h"
 #include "train/drawn_task.h"
 #include "train/learner.h"
 #include "train/text_task.h"
@@ -90,7 +90,8 @@ TEST_F(TrainingOnADevice, EqualsTheCpuButForRounding) {
 }
 
 TEST_F(TrainingOnADevice, WhatItSavesContinues) {
-  const std::string dir = testing::TempDir() + "/device_checkpoint";
+  const TemporaryDirectory directory;
+  const std::string dir = directory.Path("checkpoint");
   const at::Device device = AcceleratorForTests();
   for (const ArchitectureEntry& entry : Architectures()) {
     SCOPED_TRACE(device.str() + " " + std::string(entry.name));
@@ -110,7 +111,6 @@ TEST_F(TrainingOnADevice, WhatItSavesContinues) {
       EXPECT_NEAR(a->loss, b->loss, device == HostDevice() ? 0 : 1e-4);
     }
   }
-  std::filesystem::remove_all(dir);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "model/sequence/runtime.h"
 #include "model/sequence_io/tensors.h"
 #include "tests/fakes/thread_group.h"
+#include "tests/model/io/temporary_directory.h"
 #include "train/text_task.h"
 
 namespace mnemon {
@@ -70,7 +71,8 @@ class LearnerTest : public ::testing::Test {
 // bfloat16, too), dropout on: what Save wrote continues with the same bits.
 TEST_F(LearnerTest, ContinuesBitForBit) {
   WorkerPool pool(2);
-  const std::string dir = testing::TempDir() + "/learner_checkpoint";
+  const TemporaryDirectory directory;
+  const std::string dir = directory.Path("checkpoint");
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
     for (const ModelConfig& variant : entry.variants()) {
@@ -105,7 +107,6 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
       }
     }
   }
-  std::filesystem::remove_all(dir);
 }
 
 TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
@@ -115,7 +116,8 @@ TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
   auto learner = Make(config, pool);
   CheckpointContent content;
   ASSERT_TRUE(learner->Save(content).ok());
-  const std::string dir = testing::TempDir() + "/learner_mismatch";
+  const TemporaryDirectory directory;
+  const std::string dir = directory.Path("checkpoint");
   ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
   // Tensors of another model.
   const std::string weights = FormatSafetensors({}).value();
@@ -125,7 +127,6 @@ TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
   EXPECT_THAT(std::string(loaded.message()),
               testing::AllOf(testing::HasSubstr("/model.safetensors' has "),
                              testing::HasSubstr("manifest.json says")));
-  std::filesystem::remove_all(dir);
 }
 
 TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
@@ -324,7 +325,8 @@ TEST_F(LearnerTest, ALongPromptDoesNotEndTheRun) {
 // same bits, also when later batches read more rows.
 TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
   WorkerPool pool(2);
-  const std::string dir = testing::TempDir() + "/learner_rows";
+  const TemporaryDirectory directory;
+  const std::string dir = directory.Path("checkpoint");
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive() || entry.name == "fast_weights") continue;
     for (ModelConfig variant : entry.variants()) {
@@ -374,7 +376,6 @@ TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
       }
     }
   }
-  std::filesystem::remove_all(dir);
 }
 
 TEST_F(LearnerTest, ALongGradientIsClipped) {

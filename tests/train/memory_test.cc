@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
 namespace {
@@ -20,7 +20,8 @@ const std::vector<std::string> kCausal = {"model.architecture=causal",
 
 // Of one update of a model of width 256 with six layers, 512 tokens, 8 sequences.
 double PeakMegabytes(const std::vector<std::string>& settings) {
-  const std::string out = testing::TempDir() + "/memory_run";
+  const TemporaryDirectory directory;
+  const std::string out = directory.Path("run");
   std::vector<std::string> args = {MNEMON_TRAIN_BINARY,
                                    "fit",
                                    "--config",
@@ -40,7 +41,6 @@ double PeakMegabytes(const std::vector<std::string>& settings) {
     args.push_back("--set");
     args.push_back(setting);
   }
-  std::filesystem::remove_all(out);
   const pid_t child = fork();
   if (child == 0) {
     const int null = open("/dev/null", O_WRONLY);
@@ -55,7 +55,6 @@ double PeakMegabytes(const std::vector<std::string>& settings) {
   rusage usage = {};
   EXPECT_EQ(wait4(child, &status, 0, &usage), child);
   EXPECT_EQ(status, 0);
-  std::filesystem::remove_all(out);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 

@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
 namespace {
@@ -17,13 +18,6 @@ namespace fs = std::filesystem;
 
 class RunDirectoryTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    path_ = fs::path(testing::TempDir()) /
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(path_);
-  }
-  void TearDown() override { fs::remove_all(path_); }
-
   std::set<std::string> Names() const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(path_)) {
@@ -36,7 +30,8 @@ class RunDirectoryTest : public ::testing::Test {
   }
 
   const CheckpointContent content_ = {{"training/state.json", "{}"}};
-  fs::path path_;
+  const TemporaryDirectory directory_;
+  const fs::path path_ = directory_.Path("run");
 };
 
 TEST_F(RunDirectoryTest, OnlyEmptyDirectoriesWithoutResume) {

@@ -2,7 +2,6 @@
 #include "train/start.h"
 
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -19,6 +18,7 @@
 #include "model/positions/alibi.h"
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
+#include "tests/model/io/temporary_directory.h"
 #include "train/drawn_task.h"
 
 namespace mnemon {
@@ -35,7 +35,6 @@ class StartTest : public testing::Test {
     options.task = TaskKind::kDihedral;
     task_ = MakeDrawnTask(options);
   }
-  ~StartTest() override { std::filesystem::remove_all(dir_); }
 
   static ModelConfig Causal(PositionKind kind) {
     return {.architecture = "causal",
@@ -96,7 +95,8 @@ class StartTest : public testing::Test {
 
   const at::NoGradGuard no_grad_;
   const c10::AutoGradMode grad_;
-  const std::string dir_ = testing::TempDir() + "/start_checkpoint";
+  const TemporaryDirectory directory_;
+  const std::string dir_ = directory_.Path("checkpoint");
   std::unique_ptr<Task> task_;
 };
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -16,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/model/io/heap_peak.h"
 #include "tests/model/io/safetensors_image.h"
+#include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
 namespace {
@@ -315,7 +315,8 @@ TEST(Safetensors, WriterKeepsTheRules) {
 }
 
 TEST(Safetensors, ReadErrorsNameTheFile) {
-  const std::string dir = testing::TempDir();
+  const TemporaryDirectory directory;
+  const std::string& dir = directory.path();
   const auto error = [](const std::string& path) {
     return std::string(Safetensors::Read(path).status().message());
   };
@@ -330,14 +331,14 @@ TEST(Safetensors, ReadErrorsNameTheFile) {
 }
 
 TEST(Safetensors, SparseFileBeyondMemoryIsRefused) {
-  const std::string path = testing::TempDir() + "/sparse.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.Path("sparse.safetensors");
   std::ofstream(path) << "x";
   ASSERT_EQ(::truncate(path.c_str(), int64_t{1} << 42), 0);
   const int64_t growth = GrowthKilobytes([&] {
     EXPECT_EQ(Safetensors::Read(path).status().code(), absl::StatusCode::kOutOfRange);
   });
   EXPECT_LT(growth, 16 * 1024);
-  std::filesystem::remove(path);
 }
 
 // Damaged files are refused or read within their bounds, whatever the damage.
