@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -50,6 +51,35 @@ absl::Status ParseReply(grpc::ByteBuffer& bytes, Message& message) {
 
 }  // namespace
 
+bool GrowingCharge::GrowTo(int64_t bytes) {
+  if (bytes <= bytes_) return true;
+  const int64_t more = bytes - bytes_;
+  int64_t now = *charged_;
+  do {
+    if (now + more > most_) return false;
+  } while (!charged_->compare_exchange_weak(now, now + more));
+  bytes_ = bytes;
+  return true;
+}
+
+CallThreads::CallThreads(int count) {
+  try {
+    while (threads_.size() < static_cast<size_t>(count)) {
+      threads_.emplace_back([this] { io_.run(); });
+    }
+  } catch (const std::system_error&) {
+    Join();
+    throw;
+  }
+}
+
+CallThreads::~CallThreads() { Join(); }
+
+void CallThreads::Join() {
+  work_.reset();
+  for (std::thread& thread : threads_) thread.join();
+}
+
 GatewayShared::GatewayShared(
     const Engine& engine_in,
     const std::function<std::shared_ptr<grpc::Channel>()>& connect,
@@ -66,11 +96,8 @@ GatewayShared::GatewayShared(
 }
 
 GatewayShared::~GatewayShared() {
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return calls_ == 0; });
-  }
-  pool_.join();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return calls_ == 0; });
 }
 
 GatewayShared::Ticket::Ticket(GatewayShared& shared) : shared_(shared) {
@@ -88,17 +115,18 @@ v1::Generation::Stub& GatewayShared::generation() {
 }
 
 BodyCharge GatewayShared::Reserve(int64_t bytes) {
-  int64_t now = *charged_;
-  do {
-    if (now + bytes > options.max_bodies_bytes) return nullptr;
-  } while (!charged_->compare_exchange_weak(now, now + bytes));
-  return BodyCharge(charged_.get(),
-                    [charged = charged_, bytes](void*) { *charged -= bytes; });
+  std::shared_ptr<GrowingCharge> charge = BeginCharge();
+  return charge->GrowTo(bytes) ? std::move(charge) : nullptr;
+}
+
+std::shared_ptr<GrowingCharge> GatewayShared::BeginCharge() {
+  return std::make_shared<GrowingCharge>(charged_, options.max_bodies_bytes);
 }
 
 absl::Status GatewayShared::MemoryLimit() {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "requests and answers of other HTTP calls take the memory",
+                   "requests and answers of HTTP calls take the memory that they have: "
+                   "try again, or ask for less at once",
                    {.reason = "MEMORY_LIMIT", .retry_after = std::chrono::seconds(1)});
 }
 
@@ -109,7 +137,7 @@ ApiCall::ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
       exchange_(std::move(exchange)),
       body_(std::move(body)),
       request_id_(ChooseId(exchange_->request())),
-      strand_(boost::asio::make_strand(shared.pool_.get_executor())) {}
+      strand_(boost::asio::make_strand(shared.threads_.executor())) {}
 
 ApiCall::~ApiCall() {
   // Memory ran out where there should have been an answer.

@@ -9,14 +9,17 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <google/protobuf/message.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include "absl/status/status.h"
 #include "mnemon/v1/generation.grpc.pb.h"
@@ -29,6 +32,47 @@ namespace mnemon {
 
 // Counts bytes of a body, or of what is made of it, as long as it is held.
 using BodyCharge = std::shared_ptr<void>;
+
+// One that grows. One thread at a time.
+class GrowingCharge {
+ public:
+  // `charged` of at most `most` bytes, by all.
+  GrowingCharge(std::shared_ptr<std::atomic<int64_t>> charged, int64_t most)
+      : charged_(std::move(charged)), most_(most) {}
+  ~GrowingCharge() { *charged_ -= bytes_; }
+  GrowingCharge(const GrowingCharge&) = delete;
+  GrowingCharge& operator=(const GrowingCharge&) = delete;
+
+  // To `bytes` in all, at least; false, and as before: others take the memory.
+  bool GrowTo(int64_t bytes);
+
+ private:
+  const std::shared_ptr<std::atomic<int64_t>> charged_;
+  const int64_t most_;
+  int64_t bytes_ = 0;
+};
+
+// Threads that do what is posted, in no order.
+class CallThreads {
+ public:
+  using Executor = boost::asio::io_context::executor_type;
+
+  // Throws std::system_error, and there is none then.
+  explicit CallThreads(int count);
+  // All that was posted is done first.
+  ~CallThreads();
+  CallThreads(const CallThreads&) = delete;
+  CallThreads& operator=(const CallThreads&) = delete;
+
+  Executor executor() { return io_.get_executor(); }
+
+ private:
+  void Join();
+
+  boost::asio::io_context io_;
+  boost::asio::executor_work_guard<Executor> work_ = boost::asio::make_work_guard(io_);
+  std::vector<std::thread> threads_;  // constant once made
+};
 
 // What all calls of a gateway share. Safe for concurrent use.
 class GatewayShared {
@@ -62,6 +106,8 @@ class GatewayShared {
 
   // Null: other calls take the memory. A charge may outlive this object.
   BodyCharge Reserve(int64_t bytes);
+  // Of nothing yet.
+  std::shared_ptr<GrowingCharge> BeginCharge();
   // RESOURCE_EXHAUSTED, MEMORY_LIMIT.
   static absl::Status MemoryLimit();
 
@@ -76,7 +122,7 @@ class GatewayShared {
   std::vector<std::unique_ptr<v1::Generation::Stub>> generation_;  // constant
   std::atomic<size_t> turn_ = 0;
   // On which calls do their work, so that the HTTP thread never waits.
-  boost::asio::thread_pool pool_{2};
+  CallThreads threads_{2};
 };
 
 // Everything protected runs on the call's strand, one at a time, and may throw: the
@@ -135,7 +181,7 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   const std::shared_ptr<HttpExchange> exchange_;
   const BodyCharge body_;
   const std::string request_id_;
-  boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
+  boost::asio::strand<CallThreads::Executor> strand_;
   bool gone_ = false;
   bool answered_ = false;                                  // wholly, or its beginning
   std::vector<std::weak_ptr<grpc::ClientContext>> unary_;  // under way

@@ -49,6 +49,7 @@ CodeForm FormOf(absl::StatusCode code) {
 int HttpCode(absl::StatusCode code, const std::string& reason) {
   if (reason == "METHOD_NOT_ALLOWED") return 405;
   if (reason == "BODY_TOO_LARGE") return 413;
+  if (reason == "ENCODING_NOT_SUPPORTED") return 415;
   // A field, and not a method: a client must not try again.
   if (reason == "FIELD_UNIMPLEMENTED" || reason == "MODEL_KIND") return 400;
   return FormOf(code).http;

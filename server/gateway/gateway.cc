@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "server/gateway/gateway.h"
 
-#include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/error.h"
+#include "base/quote.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "server/gateway/api_call.h"
@@ -94,15 +94,6 @@ Found FindRoute(const std::string& method, const std::string& path) {
   return found;
 }
 
-// That the body may have; without a length all that is allowed.
-int64_t BodyBytes(const HttpRequest& request, int64_t limit) {
-  const std::string_view text = request.Header("content-length");
-  if (text.empty() && request.Header("transfer-encoding").empty()) return 0;
-  int64_t bytes = limit;
-  std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return std::clamp<int64_t>(bytes, 0, limit);
-}
-
 class HttpGateway final : public Gateway {
  public:
   HttpGateway(const Engine& engine,
@@ -160,34 +151,42 @@ class HttpGateway final : public Gateway {
   }
 
   void ReadBody(Exchange exchange, const Found& found) {
-    const int64_t limit = shared_.options.max_body_bytes;
     const HttpRequest& request = exchange->request();
-    const BodyCharge charge = shared_.Reserve(BodyBytes(request, limit));
-    if (charge == nullptr) {
-      return exchange->Respond(Refusal(request, GatewayShared::MemoryLimit()));
+    const std::string_view coding = request.Header("content-encoding");
+    if (!coding.empty() &&
+        !absl::EqualsIgnoreCase({coding.data(), coding.size()}, "identity")) {
+      return exchange->Respond(
+          Refusal(request, MakeError(absl::StatusCode::kInvalidArgument,
+                                     StrCat("the body has the Content-Encoding ",
+                                            Quoted(coding), ": send it as it is"),
+                                     {.reason = "ENCODING_NOT_SUPPORTED",
+                                      .field = "content-encoding"})));
     }
+    const int64_t limit = shared_.options.max_body_bytes;
+    // What has not come takes nothing.
+    const auto charge = shared_.BeginCharge();
     exchange->ReadBody(
-        limit,
+        limit, [charge](int64_t bytes) { return charge->GrowTo(bytes); },
         [this, exchange, charge, make = found.make] {
-          // Most bodies without a length are much smaller than they may be.
-          const auto bytes = static_cast<int64_t>(exchange->request().body.size());
-          BodyCharge exact = shared_.Reserve(bytes);
-          make(shared_, exchange, exact == nullptr ? charge : std::move(exact))
-              ->Start();
+          make(shared_, exchange, charge)->Start();
         },
         [this, limit, weak = std::weak_ptr(exchange)](int code) {
-          const absl::Status status =
-              code == 413
-                  ? MakeError(absl::StatusCode::kInvalidArgument,
-                              StrCat("the body has more than ", limit, " bytes"),
-                              {.reason = "BODY_TOO_LARGE"})
-                  : MakeError(absl::StatusCode::kInvalidArgument,
-                              "the body is not one of HTTP/1.1",
-                              {.reason = "MALFORMED_BODY"});
+          const absl::Status status = BodyRefusal(code, limit);
           const Exchange refused = weak.lock();
           return refused == nullptr ? ErrorResponse(status)
                                     : Refusal(refused->request(), status);
         });
+  }
+
+  static absl::Status BodyRefusal(int code, int64_t limit) {
+    if (code == 429) return GatewayShared::MemoryLimit();
+    if (code == 413) {
+      return MakeError(absl::StatusCode::kInvalidArgument,
+                       StrCat("the body has more than ", limit, " bytes"),
+                       {.reason = "BODY_TOO_LARGE"});
+    }
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     "the body is not one of HTTP/1.1", {.reason = "MALFORMED_BODY"});
   }
 
   HttpResponse Refusal(const HttpRequest& request, const absl::Status& status) const {

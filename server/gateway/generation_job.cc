@@ -124,6 +124,8 @@ void GenerationJob::OnWritten() {
   if (reader < readers_.size() && readers_[reader] != nullptr) readers_[reader]->Next();
   if (waiting_.empty()) {
     if (last_) {
+      // The peer has been told all of it, and may go at once.
+      discarded_ = true;
       exchange().End();
       until_written_ = nullptr;
     }
@@ -149,10 +151,11 @@ void GenerationJob::FailStream(const absl::Status& status) {
 }
 
 void GenerationJob::OnGone() {
+  // Also where what follows throws.
+  const std::shared_ptr<ApiCall> self = std::exchange(until_written_, nullptr);
   ApiCall::OnGone();
   CancelAll();
   DiscardOnce();
-  until_written_ = nullptr;
 }
 
 void GenerationJob::DiscardOnce() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/gateway/generation_reader.h"
 
+#include <atomic>
+#include <exception>
 #include <utility>
 
 #include "client/status.h"
@@ -41,11 +43,17 @@ class Reader final : public GenerationReader,
   }
 
   void OnReadDone(bool ok) override {
-    events_.post([self = shared_from_this(), ok] {
-      self->reading_ = false;
-      if (!ok || self->cancelled_) return self->LetGo();
-      self->events_.on_message(self->response_);
-    });
+    try {
+      events_.post([self = shared_from_this(), ok] {
+        self->reading_ = false;
+        if (!ok || self->cancelled_) return self->LetGo();
+        self->events_.on_message(self->response_);
+      });
+    } catch (const std::exception&) {
+      // Memory ran out: the call ends, and tells so if it can.
+      context_.TryCancel();
+      LetGo();
+    }
   }
 
   void OnDone(const grpc::Status& status) override {
@@ -57,7 +65,7 @@ class Reader final : public GenerationReader,
 
  private:
   void LetGo() {
-    if (std::exchange(held_, false)) RemoveHold();
+    if (held_.exchange(false)) RemoveHold();
   }
 
   grpc::ClientContext context_;
@@ -66,7 +74,7 @@ class Reader final : public GenerationReader,
   Events events_;
   bool reading_ = true;
   bool cancelled_ = false;
-  bool held_ = true;
+  std::atomic<bool> held_ = true;
   std::shared_ptr<Reader> self_;
 };
 

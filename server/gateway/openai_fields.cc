@@ -114,6 +114,7 @@ absl::Status InOpenAiTerms(const absl::Status& status) {
       {"stopping.", ""},
       {"sampling.", ""},
       {"output.top_candidate_count", "logprobs"},
+      {"session.model", "model"},
       {"prompt.text", "prompt"},
       {"prompt.tokens.ids", "prompt"}};
   for (const auto& [ours, theirs] : kNames) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/resource_id.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/sessions.pb.h"
@@ -32,8 +33,10 @@ std::string SessionOf(std::string_view response) {
 }
 
 absl::Status CheckId(const std::string& id, const char* field) {
-  if (id.starts_with(kResponse) && id.size() > kResponse.size())
+  if (id.starts_with(kResponse) &&
+      IsResourceId(StrCat("resp-", id.substr(kResponse.size())))) {
     return absl::OkStatus();
+  }
   return InvalidField(field,
                       StrCat(Quoted(id), " is not the id of a response: resp_..."));
 }
@@ -70,7 +73,7 @@ class Response final : public GenerationJob {
     }
     ReadInput(fields);
     RefuseOthers(fields);
-    if (const json* const metadata = fields.Any("metadata")) metadata_ = *metadata;
+    ReadMetadata(fields);
     temperature_ =
         request.sampling().has_temperature() ? request.sampling().temperature() : 1.0;
     top_p_ = request.sampling().has_top_p() ? request.sampling().top_p() : 1.0;
@@ -88,6 +91,27 @@ class Response final : public GenerationJob {
     }
     for (ChatMessage& message : ReadMessages(fields, "input", *input)) {
       messages_.push_back(std::move(message));
+    }
+  }
+
+  // As OpenAI bounds it.
+  void ReadMetadata(JsonFields& fields) {
+    constexpr size_t kMost = 16, kMostKey = 64, kMostValue = 512;
+    const json* const given = fields.Any("metadata");
+    if (given == nullptr) return;
+    bool fits = given->is_object() && given->size() <= kMost;
+    if (fits) {
+      for (const auto& [key, value] : given->items()) {
+        fits = fits && key.size() <= kMostKey && value.is_string() &&
+               value.get_ref<const std::string&>().size() <= kMostValue;
+      }
+    }
+    if (fits) {
+      metadata_ = *given;
+    } else {
+      fields.Fault("metadata", StrCat("must be an object of at most ", kMost,
+                                      " strings of at most ", kMostValue,
+                                      " bytes, with keys of at most ", kMostKey));
     }
   }
 
@@ -337,8 +361,13 @@ class Response final : public GenerationJob {
           StrCat("there is no response ", Quoted(previous_)),
           {.reason = "RESPONSE_NOT_FOUND", .field = "previous_response_id"});
     }
-    if (!detail->field.starts_with("prompt")) return InOpenAiTerms(status);
-    detail->field = "input";
+    if (detail->field == "stopping.max_tokens") {
+      detail->field = "max_output_tokens";
+    } else if (detail->field.starts_with("prompt")) {
+      detail->field = "input";
+    } else {
+      return InOpenAiTerms(status);
+    }
     return MakeError(status.code(), std::string(status.message()), *std::move(detail));
   }
 

@@ -75,6 +75,13 @@ std::string ToString(const Text& text) {
 
 }  // namespace
 
+void LogHttpFailure(const std::exception& error) noexcept {
+  try {
+    LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
+  } catch (const std::exception&) {
+  }
+}
+
 HttpConnection::HttpConnection(Socket socket, const HttpOptions& options,
                                const HttpHandler& handler, std::atomic<int>& admitted,
                                std::function<void(HttpConnection*)> on_close)
@@ -114,8 +121,9 @@ void HttpConnection::Close() {
   socket_.close(ignored);
   Leave();
   written_ = nullptr;
-  if (const auto gone = std::exchange(gone_, nullptr)) gone();
   if (const auto on_close = std::exchange(on_close_, nullptr)) on_close(this);
+  // Last: memory may run out in it.
+  if (const auto gone = std::exchange(gone_, nullptr)) gone();
 }
 
 void HttpConnection::Leave() {
@@ -131,7 +139,7 @@ void HttpConnection::Post(Action action) {
     try {
       action(*self);
     } catch (const std::exception& error) {
-      LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
+      LogHttpFailure(error);
       self->Close();
     }
   });
@@ -213,56 +221,62 @@ void HttpConnection::Handle() {
   try {
     handler_(shared_from_this());
   } catch (const std::exception& error) {
-    LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
+    LogHttpFailure(error);
     WriteWhole(Refusal(500, "INTERNAL", "INTERNAL", "server_error", "failed"));
   }
 }
 
-void HttpConnection::ReadBody(int64_t limit, std::function<void()> done,
+void HttpConnection::ReadBody(int64_t limit, std::function<bool(int64_t bytes)> keep,
+                              std::function<void()> done,
                               std::function<HttpResponse(int code)> refuse) {
-  Post([limit, done = std::move(done),
-        refuse = std::move(refuse)](HttpConnection& self) mutable {
+  BodyEvents given{std::move(keep), std::move(done), std::move(refuse)};
+  Post([limit, events = std::move(given)](HttpConnection& self) mutable {
     const auto length = self.parser_.content_length();
     if (length && *length > static_cast<uint64_t>(limit)) {
-      return self.WriteWhole(refuse(413));
+      return self.WriteWhole(events.refuse(413));
     }
     self.parser_.body_limit(static_cast<uint64_t>(limit));
-    if (http::token_list(self.parser_.get()[http::field::expect])
-            .exists("100-continue") &&
-        self.buffer_.size() == 0) {
+    // HTTP/1.0 knows nothing of it.
+    if (self.chunked_ && self.buffer_.size() == 0 &&
+        http::token_list(self.parser_.get()[http::field::expect])
+            .exists("100-continue")) {
       return boost::asio::async_write(
           self.socket_, boost::asio::buffer(kContinue.data(), kContinue.size()),
-          [keep = self.shared_from_this(), done = std::move(done),
-           refuse = std::move(refuse)](error_code error, size_t) mutable {
-            if (error) return keep->Close();
-            keep->ContinueBody(std::move(done), std::move(refuse));
+          [connection = self.shared_from_this(), events = std::move(events)](
+              error_code error, size_t) mutable {
+            if (error) return connection->Close();
+            connection->ContinueBody(std::move(events));
           });
     }
-    self.ContinueBody(std::move(done), std::move(refuse));
+    self.ContinueBody(std::move(events));
   });
 }
 
-void HttpConnection::ContinueBody(std::function<void()> done,
-                                  std::function<HttpResponse(int code)> refuse) {
+void HttpConnection::ContinueBody(BodyEvents events) {
+  if (!events.keep(static_cast<int64_t>(parser_.get().body().size()))) {
+    return WriteWhole(events.refuse(429));
+  }
   if (parser_.is_done()) {
     arriving_ = false;
     request_.body = std::move(parser_.get().body());
     // Not from within ReadBody.
-    return boost::asio::post(socket_.get_executor(),
-                             [self = shared_from_this(), done = std::move(done)] {
-                               if (!self->closed_) done();
-                             });
+    return boost::asio::post(socket_.get_executor(), [self = shared_from_this(),
+                                                      done = std::move(events.done)] {
+      if (!self->closed_) done();
+    });
   }
-  http::async_read_some(
-      socket_, buffer_, parser_,
-      [self = shared_from_this(), done = std::move(done), refuse = std::move(refuse)](
-          error_code error, size_t bytes) mutable {
-        self->CountArrived(bytes);
-        if (error == http::error::body_limit) return self->WriteWhole(refuse(413));
-        if (IsMalformed(error)) return self->WriteWhole(refuse(400));
-        if (error) return self->Close();
-        self->ContinueBody(std::move(done), std::move(refuse));
-      });
+  http::async_read_some(socket_, buffer_, parser_,
+                        [self = shared_from_this(), events = std::move(events)](
+                            error_code error, size_t bytes) mutable {
+                          self->CountArrived(bytes);
+                          if (error == http::error::body_limit) {
+                            return self->WriteWhole(events.refuse(413));
+                          }
+                          if (IsMalformed(error))
+                            return self->WriteWhole(events.refuse(400));
+                          if (error) return self->Close();
+                          self->ContinueBody(std::move(events));
+                        });
 }
 
 bool HttpConnection::Admit(std::function<void()> gone) {
@@ -283,7 +297,8 @@ bool HttpConnection::Admit(std::function<void()> gone) {
                             return gone();
                           }
                           self->gone_ = std::move(gone);
-                          self->timer_.cancel();
+                          // A wait that is over already sees that it is not meant.
+                          self->timer_.expires_at(Time::max());
                           self->Watch();
                         });
   return true;
@@ -392,11 +407,14 @@ void HttpConnection::End() {
   });
 }
 
-void HttpConnection::Abort() {
-  Post([](HttpConnection& self) {
-    self.gone_ = nullptr;
-    self.Close();
-  });
+void HttpConnection::Abort() noexcept {
+  try {
+    Post([](HttpConnection& self) {
+      self.gone_ = nullptr;
+      self.Close();
+    });
+  } catch (const std::exception&) {
+  }
 }
 
 void HttpConnection::Linger() {

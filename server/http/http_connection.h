@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,9 @@
 #include "server/transport/arrival_pace.h"
 
 namespace mnemon {
+
+// An exception that ends a connection, in the log, where memory suffices for that.
+void LogHttpFailure(const std::exception& error) noexcept;
 
 // Beside what HttpExchange says, all methods and callbacks run on the thread of the
 // socket's io_context. Shared by its pending operations, the server, and whoever
@@ -50,14 +54,15 @@ class HttpConnection final : public HttpExchange,
   int64_t ArrivingBytes(std::chrono::steady_clock::time_point now) const;
 
   const HttpRequest& request() const override { return request_; }
-  void ReadBody(int64_t limit, std::function<void()> done,
+  void ReadBody(int64_t limit, std::function<bool(int64_t bytes)> keep,
+                std::function<void()> done,
                 std::function<HttpResponse(int code)> refuse) override;
   bool Admit(std::function<void()> gone) override;
   void Respond(HttpResponse response) override;
   void Begin(HttpResponse head, std::function<void()> written) override;
   void Write(std::string part) override;
   void End() override;
-  void Abort() override;
+  void Abort() noexcept override;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -74,8 +79,12 @@ class HttpConnection final : public HttpExchange,
   void OnHeadBytes();
   void FillRequest();
   void Handle();
-  void ContinueBody(std::function<void()> done,
-                    std::function<HttpResponse(int code)> refuse);
+  struct BodyEvents {
+    std::function<bool(int64_t bytes)> keep;
+    std::function<void()> done;
+    std::function<HttpResponse(int code)> refuse;
+  };
+  void ContinueBody(BodyEvents events);
   // Notes when the peer goes while it waits.
   void Watch();
   void Leave();  // no longer admitted

@@ -22,9 +22,12 @@ class HttpExchange {
   virtual const HttpRequest& request() const = 0;
 
   // Reads the body, of at most `limit` bytes, within the time limit of the connection.
-  // `done` is not called when the peer goes, sends something else than a body, or more
-  // than `limit`: those that stay get 400 or 413 from `refuse`, which gets the code.
-  virtual void ReadBody(int64_t limit, std::function<void()> done,
+  // `keep` gets the number of bytes that have come, as they come, and says whether
+  // there is room for them. `done` is not called when the peer goes, sends something
+  // else than a body, more than `limit` or more than there is room for: those that stay
+  // get 400, 413 or 429 from `refuse`, which gets the code.
+  virtual void ReadBody(int64_t limit, std::function<bool(int64_t bytes)> keep,
+                        std::function<void()> done,
                         std::function<HttpResponse(int code)> refuse) = 0;
 
   // The answer takes its time: it is not bound by the connection's time limit, and
@@ -44,8 +47,9 @@ class HttpExchange {
   virtual void Write(std::string part) = 0;
   // The end of the parts. REQUIRES: as Write.
   virtual void End() = 0;
-  // The end without an end: the peer sees that the response is not whole.
-  virtual void Abort() = 0;
+  // The end without an end: the peer sees that the response is not whole. Where memory
+  // does not suffice even for that, with the time limit, or when the peer goes.
+  virtual void Abort() noexcept = 0;
 };
 
 // Called for each request, when its header is there, on the server's thread. What it

@@ -65,6 +65,9 @@ class BeastServer final : public HttpServer {
   void Stop() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
+    error_code ignored;
+    acceptor_.close(ignored);
+    pause_.cancel();
     // Pending operations hold connections, and what handlers gave these, none of which
     // may outlast this call: all are closed, so that they end at once.
     for (const auto& one : std::exchange(connections_, {})) one->Close();
@@ -118,7 +121,7 @@ class BeastServer final : public HttpServer {
         io_.run();
       } catch (const std::exception& error) {
         // Memory ran out: this peer gets nothing, later ones may.
-        LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
+        LogHttpFailure(error);
       }
     }
   }
@@ -126,6 +129,7 @@ class BeastServer final : public HttpServer {
   void Accept() {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       accepting_ = false;
+      if (error == boost::asio::error::operation_aborted) return;
       if (error) return AcceptLater();
       Accept();
       Serve(std::move(socket));

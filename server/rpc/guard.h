@@ -43,7 +43,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
 // Answers a unary call later: `begin` gets a function to be called, from any thread,
 // with one that returns the status of the call, and may fill in the response before;
 // it is not called where the call was answered, or the server has ended it. An error
-// that `begin` returns or throws is the status then.
+// that `begin` returns or throws is the status then. `begin` is not called where the
+// server takes no calls any more.
 template <class Begin>
 grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
                                       const RequestScope& scope, OpenCalls& calls,
@@ -51,6 +52,8 @@ grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const absl::Status status = Guarded([&]() -> absl::Status {
     const auto answer = LateAnswer::Open(context, reactor, scope, calls);
+    // A refused call changes nothing.
+    if (answer->answered()) return absl::OkStatus();
     const auto finish = [answer](const auto& write) {
       answer->Finish([&] { return Guarded(write); });
     };

@@ -26,6 +26,8 @@ class LateAnswer {
                                           grpc::ServerUnaryReactor* reactor,
                                           const RequestScope& scope, OpenCalls& calls);
 
+  bool answered() const { return answered_; }
+
   // Finishes the call with the status that `write` returns, which may fill in the
   // response and must not throw. Not called when the call was finished: then the
   // response may be gone.

@@ -132,16 +132,49 @@ TEST(HostileHttp, LargeBodiesAreRefused) {
                                  "Transfer-Encoding: chunked\r\n\r\n7d0\r\n",
                                  large, "\r\n0\r\n\r\n")));
   EXPECT_EQ(chunked.code, 413);
-  // A body that is on its way holds its part of the memory, until its time is over.
-  HttpPeer slow(rig.port());
-  ASSERT_TRUE(
-      slow.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
-                "Content-Length: 900\r\n\r\nx"));
+  // A body that is announced holds nothing.
+  const std::string announced =
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Length: 900\r\n\r\nx";
+  std::deque<HttpPeer> silent;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(silent.emplace_back(rig.port()).Send(announced));
+  }
   const std::string padded = kGood + std::string(700, ' ');
+  const HttpAnswer beside = rig.Send("POST", "/v1/completions", padded);
+  EXPECT_EQ(beside.code, 200) << beside.body;
+  // What has come of one holds its part of the memory, until its time is over.
+  HttpPeer slow(rig.port());
+  ASSERT_TRUE(slow.Send(announced + std::string(800, ' ')));
   EXPECT_TRUE(Eventually([&] {
     const HttpAnswer other = rig.Send("POST", "/v1/completions", padded);
     return other.code == 429 && other.body.find("MEMORY_LIMIT") != std::string::npos;
   }));
+}
+
+TEST(HostileHttp, CodedBodiesAreRefused) {
+  GatewayRig rig;
+  const HttpAnswer coded =
+      rig.Send("POST", "/v1/completions", kGood, "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(coded.code, 415);
+  EXPECT_THAT(coded.body,
+              ::testing::AllOf(HasSubstr("ENCODING_NOT_SUPPORTED"),
+                               HasSubstr("Content-Encoding"), HasSubstr("gzip")));
+  EXPECT_EQ(
+      rig.Send("POST", "/v1/completions", kGood, "Content-Encoding: Identity\r\n").code,
+      200);
+}
+
+TEST(HostileHttp, OldRequestsExpectNothing) {
+  GatewayRig rig;
+  const std::string body = R"({"text":"a"})";
+  const std::string request =
+      StrCat("Host: localhost\r\nExpect: 100-continue\r\nContent-Length: ", body.size(),
+             "\r\n\r\n");
+  HttpPeer old(rig.port());
+  ASSERT_TRUE(old.Send(StrCat("POST /v1/tokenize HTTP/1.0\r\n", request)));
+  ASSERT_TRUE(old.Send(body));
+  EXPECT_TRUE(old.ReadToTheEnd().starts_with("HTTP/1.1 200"));
 }
 
 TEST(HostileHttp, TooManyCallsAreRefused) {

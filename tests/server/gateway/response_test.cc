@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's responses over HTTP: sessions that fork.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/http_peer.h"
@@ -145,6 +150,57 @@ TEST(Responses, APeerThatGoesLeavesNothing) {
     const EngineStats now = rig.rig.engine->Stats();
     return now.sessions == 0 && now.running == 0;
   }));
+}
+
+// Its client may go as soon as it has been told the end, while the gateway has other
+// things to do.
+TEST(Responses, WhatWasToldWholeStays) {
+  GatewayRig rig;
+  std::string large = "[0";
+  while (large.size() < 1 << 20) large += ",0";
+  std::atomic<bool> over = false;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!over) rig.Send("POST", "/v1/tokenize", large);
+    });
+  }
+  json request = Request("hi");
+  request["stream"] = true;
+  const std::string text = GatewayRig::Request("POST", "/v1/responses", request.dump());
+  constexpr int kStreams = 50;
+  for (int i = 0; i < kStreams; ++i) {
+    HttpPeer peer(rig.port());
+    ASSERT_TRUE(peer.Send(text));
+    EXPECT_TRUE(peer.ReadUntil("event: response.incomplete"));
+  }
+  over = true;
+  for (std::thread& other : others) other.join();
+  // No call is left then.
+  rig.http->Stop();
+  rig.gateway.reset();
+  const auto sessions = rig.rig.client->ListSessions();
+  ASSERT_TRUE(sessions.ok()) << sessions.status();
+  EXPECT_EQ(sessions->size(), static_cast<size_t>(kStreams));
+}
+
+TEST(Responses, NameTheFieldsOfTheirCaller) {
+  GatewayRig rig;
+  const auto param = [&](json request) {
+    JsonAnswer answer = rig.Post("/v1/responses", request);
+    EXPECT_EQ(answer.code / 100, 4) << answer.body;
+    return answer.body["error"]["param"];
+  };
+  EXPECT_EQ(param({{"input", "hi"}, {"previous_response_id", "resp_ABC"}}),
+            "previous_response_id");
+  EXPECT_EQ(param({{"input", "hi"}, {"model", "no model"}}), "model");
+  EXPECT_EQ(param({{"input", "hi"}, {"max_output_tokens", 1 << 30}}),
+            "max_output_tokens");
+  EXPECT_EQ(param({{"input", "hi"}, {"metadata", {1, 2}}}), "metadata");
+  EXPECT_EQ(param({{"input", "hi"}, {"metadata", {{"a", std::string(513, 'x')}}}}),
+            "metadata");
+  EXPECT_EQ(rig.Json("DELETE", "/v1/responses/resp_ABC").body["error"]["param"],
+            "response_id");
 }
 
 TEST(Responses, CanBeDeleted) {

@@ -111,6 +111,10 @@ TEST(Load, CountsCallsThatRunAndWaitOverAllModels) {
 
 TEST(AdminDrain, LetsAStreamFinishAndRefusesNewWork) {
   Rig rig({.rpc = {.grace = 2 * kPatience}});
+  ASSERT_TRUE(rig.client->CreateSession("anna", "").ok());
+  ASSERT_TRUE(
+      Collect(*rig.client, {.session = "anna", .tokens = {1, 2, 3}, .max_tokens = 2})
+          .result.ok());
   rig.decoder.Allow(3);
   auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
   rig.decoder.AwaitHeld();
@@ -132,6 +136,17 @@ TEST(AdminDrain, LetsAStreamFinishAndRefusesNewWork) {
 
   // The process goes on, drained.
   EXPECT_TRUE(rig.client->ListModels().ok());
+  const auto before = rig.client->GetSession("anna");
+  ASSERT_TRUE(before.ok()) << before.status();
+  for (const absl::Status& status :
+       {rig.client->DeleteSession("anna"),
+        rig.client->RewindSession({.id = "anna", .position = 1}).status(),
+        rig.client->CheckpointSession({.id = "anna", .checkpoint = "here"}).status()}) {
+    EXPECT_EQ(ReasonOf(status), "DRAINING") << status;
+  }
+  const auto after = rig.client->GetSession("anna");
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->etag, before->etag);
   for (const absl::Status& status :
        {Collect(*rig.client, {.tokens = {1}}).result.status(),
         rig.client->Score({.tokens = {1, 2}}, [](const auto&) { return true; })
