@@ -40,7 +40,8 @@ absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
     const BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
-  StartOptions start = {.grace = StrCat(kGrace)};
+  // What is cut off behind it ends with another exit code.
+  StartOptions start = {.grace = StrCat(results.Patience(kGrace))};
   if (descriptors > 0) {
     start.launcher = {"/usr/bin/prlimit", StrCat("--nofile=", descriptors)};
   }

@@ -60,7 +60,7 @@ absl::Status LeaveLogUnread(const ScenarioOptions& options, double seconds,
       const auto server,
       StartServer(options, {"--checkpoint", model},
                   {.launcher = {"/bin/sh", "-c", "exec \"$@\" 2> \"$0\"", path},
-                   .grace = StrCat(kLogGrace)}));
+                   .grace = StrCat(results.Patience(kLogGrace))}));
   Connections connections(server->port(), kCallers);
   const TimePoint begin = SteadyClock::now();
   Watch watch(*server, results);
