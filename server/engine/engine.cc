@@ -444,17 +444,20 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
         call->penalties.bytes();
     return runner.Enqueue(call);
   });
-  if (!queued.ok() && !call->stateless()) {
-    session.history.TakeUnused();
-    static_cast<void>(call->stream->StopDelivery());
-    runner.RememberStream(*call);
-    context_->directory.Release(session, /*taken=*/false);
-  }
+  if (!queued.ok() && !call->stateless()) LetGo(*call);
   EngineObserver* const observer = context_->options.observer.get();
   if (observer && queued.ok() && call->resume_after) {
     observer->OnResumed(session.model);
   }
   return queued;
+}
+
+void Engine::LetGo(Call& call) const {
+  Session& session = *call.session;
+  session.history.TakeUnused();
+  static_cast<void>(call.stream->StopDelivery());
+  runners_[session.model].decoder->RememberStream(call);
+  context_->directory.Release(session, /*taken=*/false);
 }
 
 absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,

@@ -96,6 +96,9 @@ class Engine {
                              OnAnswer<SessionFacts> on_done);
   absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& request);
   absl::StatusOr<SessionFacts> GetSession(const std::string& id);
+  // The name of the model of a session, without a look at the store. NOT_FOUND also of
+  // one that could not be used.
+  absl::StatusOr<std::string> ModelOfSession(const std::string& id) const;
   // Between two steps of the model. OUT_OF_RANGE, BEYOND_HISTORY.
   absl::Status ReadHistory(const ReadHistoryRequest& request,
                            OnAnswer<HistoryPart> on_done);
@@ -221,6 +224,8 @@ class Engine {
   absl::StatusOr<size_t> FindDecoder(const std::string& name) const;
   // NOT_FOUND; why what the store has of it cannot be served.
   absl::StatusOr<std::shared_ptr<Session>> FindNamed(const std::string& id);
+  // That of the directory. One that sleeps waits for room for a while; MEMORY_LIMIT.
+  absl::StatusOr<std::shared_ptr<Session>> FindAwake(const std::string& id);
   // With its history in memory.
   absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& id);
   // What an earlier request with this id has made, which does not sleep as long as the
@@ -280,10 +285,12 @@ class Engine {
   // `on_done`, which also counts the transfer, or TRANSFER_LIMIT: for so long at most.
   template <class T>
   absl::StatusOr<OnAnswer<T>> BeginTransfer(OnAnswer<T> on_done);
+  // Counts one as long as it is held. TRANSFER_LIMIT.
+  absl::StatusOr<std::shared_ptr<void>> CountTransfer();
   // Calls `next`, perhaps on another thread, once the state of a session at rest that
   // lies in the store is back, where it can be.
   void WithState(const std::shared_ptr<Session>& session,
-                 std::function<void()> next) const;
+                 const std::function<void()>& next) const;
   // Queues a call without prompt that keeps the state of a session without a name.
   absl::Status ReplayHistory(const std::shared_ptr<Session>& session,
                              OneAnswer<absl::Status> on_end) const;
@@ -304,6 +311,8 @@ class Engine {
   // Whether the call holds its session, after another one has given way, or not.
   enum class Entry { kHeld, kAfterAnother, kBusy };
   absl::StatusOr<Entry> Enter(Call& call) const;
+  // Of a session that a call holds, and that it will not use.
+  void LetGo(Call& call) const;
   // REQUIRES: the session is held, if it has a name.
   absl::Status SubmitHeld(const std::shared_ptr<Call>& call,
                           std::span<const int32_t> prompt_tokens) const;
@@ -364,7 +373,8 @@ class Engine {
   std::thread expiry_;
   std::thread overdue_;
 
-  std::atomic<int32_t> transfers_ = 0;
+  const std::shared_ptr<std::atomic<int32_t>> transfers_ =
+      std::make_shared<std::atomic<int32_t>>(0);
 
   mutable std::mutex mutex_;  // guards the flags
   std::condition_variable changed_;

@@ -15,6 +15,7 @@
 #include "server/engine/random.h"
 #include "server/engine/request_check.h"
 #include "server/engine/rewind_tasks.h"
+#include "server/engine/session_bytes.h"
 #include "server/engine/session_pager.h"
 #include "server/engine/session_query.h"
 #include "server/engine/session_settings.h"
@@ -162,9 +163,30 @@ Durability Engine::default_durability() const {
 absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(const std::string& id) {
   // One that cannot be removed just now has expired all the same.
   static_cast<void>(Expire(id));
-  auto session = context_->directory.Find(id);
+  auto session = FindAwake(id);
   if (!session.ok() && persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
   return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindAwake(const std::string& id) {
+  using Short = SessionPersistence::Short;
+  const ByteBudget& sessions = context_->memory->small;
+  const bool full = sessions.used() > sessions.limit() - Session::kBytes;
+  auto found = context_->directory.Find(id);
+  MakeRoom(Session::kBytes, full ? Short::kSessions : Short::kResting, [&] {
+    if (!absl::IsResourceExhausted(found.status())) return true;
+    found = context_->directory.Find(id);
+    return !absl::IsResourceExhausted(found.status());
+  });
+  // What comes back makes others leave.
+  if (persistence_) persistence_->KeepMemoryFree();
+  return found;
+}
+
+absl::StatusOr<std::string> Engine::ModelOfSession(const std::string& id) const {
+  const std::optional<size_t> model = context_->directory.ModelOf(id);
+  if (!model) return engine_errors::NotFound(id);
+  return runners_[*model].decoder->model().facts.name;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& id) {
@@ -179,7 +201,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::MadeBefore(
       request_id.empty() ? "" : context_->directory.MadeBy(request_id);
   if (id.empty()) return nullptr;
   MNEMON_RETURN_IF_ERROR(Expire(id));
-  auto made = context_->directory.Find(id);
+  auto made = FindAwake(id);
   if (absl::IsNotFound(made.status())) return nullptr;
   return made;
 }
@@ -243,7 +265,7 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
     MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
     RemoveExpired();
     SessionDirectory& directory = context_->directory;
-    absl::StatusOr<std::shared_ptr<Session>> found = directory.Find(id);
+    absl::StatusOr<std::shared_ptr<Session>> found = FindAwake(id);
     if (!found.ok()) {
       if (absl::IsDataLoss(found.status()) &&
           !persistence_->GiveUp(id, found.status())) {
@@ -297,6 +319,15 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
       settings.expiration = ExpirationOf(wanted, context_->options);
     }
     if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
+    if (wanted.sampling) {
+      // What sessions come to remember has a share as they have.
+      const int64_t bytes = BytesOf(*wanted.sampling);
+      const ByteBudget& sessions = context_->memory->small;
+      if (!MakeRoom(bytes, SessionPersistence::Short::kSessions,
+                    [&] { return sessions.used() <= sessions.limit() - bytes; })) {
+        return engine_errors::MemoryLimit();
+      }
+    }
     std::optional<Durability> durability = wanted.durability;
     if (request.clear_durability) durability = default_durability();
     if (session->journal) {
@@ -432,7 +463,7 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
     }
     MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
                             context_->directory.FindCheckpoint(*session, *id));
-    MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session, checkpoint));
+    MNEMON_RETURN_IF_ERROR(persistence_->LoadCheckpoint(*session, checkpoint));
     persistence_->Restore(*session, checkpoint, rewind);
     return absl::OkStatus();
   });

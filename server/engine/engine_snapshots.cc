@@ -43,14 +43,20 @@ std::shared_ptr<Session> Engine::MakeCopy(size_t model) const {
                                    &EngineMemory::prompts);
 }
 
-template <class T>
-absl::StatusOr<OnAnswer<T>> Engine::BeginTransfer(OnAnswer<T> on_done) {
-  if (transfers_.fetch_add(1) >= kTransfers) {
-    --transfers_;
+absl::StatusOr<std::shared_ptr<void>> Engine::CountTransfer() {
+  // What was exported may outlive the engine.
+  if (transfers_->fetch_add(1) >= kTransfers) {
+    --*transfers_;
     return engine_errors::TransferLimit(kTransfers);
   }
+  return std::shared_ptr<void>(nullptr,
+                               [transfers = transfers_](void*) { --*transfers; });
+}
+
+template <class T>
+absl::StatusOr<OnAnswer<T>> Engine::BeginTransfer(OnAnswer<T> on_done) {
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<void> count, CountTransfer());
   // Counted until nothing holds it any more.
-  std::shared_ptr<void> count(nullptr, [this](void*) { --transfers_; });
   return OnAnswer<T>([count, on_done = std::move(on_done)](absl::StatusOr<T> outcome) {
     on_done(std::move(outcome));
   });
@@ -63,16 +69,18 @@ absl::Status Engine::ExportSession(const std::string& id,
     RemoveExpired();
     MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, FindSession(id));
     const std::shared_ptr<Session> copy = MakeCopy(session->model);
-    MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<void> transfer, CountTransfer());
     const SessionDirectory::Facts kept = context_->directory.FactsOf(*session);
     const std::string record =
         FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling});
-    const auto done = [this, session, on_done = std::move(on_done)](auto snapshot) {
+    const auto done = [this, session, transfer, on_done](auto snapshot) {
       if (!snapshot.ok()) return on_done(snapshot.status());
       Report(SessionEvent::kExport);
       on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
         return ExportedSession{.facts = FactsOf(*session),
-                               .snapshot = std::move(snapshot->bytes)};
+                               .snapshot = std::move(snapshot->bytes),
+                               .charge = std::move(snapshot->charge),
+                               .transfer = transfer};
       }));
     };
     WithState(session, [this, session, copy, record, done] {
@@ -164,15 +172,20 @@ absl::Status Engine::VerifySession(const VerifySessionRequest& request,
 }
 
 void Engine::WithState(const std::shared_ptr<Session>& session,
-                       std::function<void()> next) const {
+                       const std::function<void()>& next) const {
   if (!persistence_ || !persistence_->CanRestore(*session)) return next();
-  // A call that holds it brings the state itself.
-  const absl::StatusOr<bool> held = context_->directory.Hold(*session, "");
-  if (!held.ok() || !*held) return next();
-  persistence_->Restore(session, [this, session, next = std::move(next)] {
+  // Comes whatever happens to the state.
+  const OnAnswer<bool> restored = [this, session, next](const auto&) {
     context_->directory.Release(*session, /*taken=*/false);
     next();
-  });
+  };
+  // A call that holds it brings the state itself.
+  const absl::StatusOr<bool> held = context_->directory.Hold(*session, "");
+  if (!held.ok() || !*held) {
+    restored.Dismiss();
+    return next();
+  }
+  persistence_->Restore(session, [restored] { restored(true); });
 }
 
 ByteCharge Engine::QueueCharge() const {

@@ -143,15 +143,24 @@ absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
   if (!persistence_ || !persistence_->CanRestore(*call->session)) {
     return SubmitHeld(call, prompt_tokens);
   }
-  persistence_->Restore(
-      call->session,
-      [this, call, prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())] {
-        absl::Status status = SubmitHeld(call, prompt);
-        if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
-          call->stream->RunCallback();
-        }
-      });
-  return absl::OkStatus();
+  bool begun = false;
+  const absl::Status status = CatchOutOfMemory({}, [&] {
+    // Comes whatever happens to the state, which can be computed again.
+    const OnAnswer<bool> restored =
+        [this, call, prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())](
+            const auto&) {
+          absl::Status status = SubmitHeld(call, prompt);
+          if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
+            call->stream->RunCallback();
+          }
+        };
+    begun = true;
+    persistence_->Restore(call->session, [restored] { restored(true); });
+    return absl::OkStatus();
+  });
+  if (begun) return absl::OkStatus();
+  LetGo(*call);
+  return status;
 }
 
 absl::StatusOr<Engine::Entry> Engine::Enter(Call& call) const {

@@ -146,7 +146,7 @@ void JournalWriter::Add(const std::shared_ptr<SessionJournal>& journal, Batch& b
   if (!taken.failure.ok()) {
     // It has told those who wait; until the next try others may be written.
     hooks_.lost(*journal, taken.failure);
-    failed_.push_back(journal);
+    KeepFailed(journal);
   }
   if (!taken.anything) {
     batch.parts.pop_back();
@@ -261,22 +261,29 @@ void JournalWriter::FailSome(Batch& batch) {
     }
     LogError(StrCat("session ", part.journal->id(),
                     " cannot be stored: ", status.message()));
-    part.journal->Lost(status);
+    const std::vector<OnSynced> waiters = std::move(part.taken.waiters);
+    part.journal->Lost(status, std::move(part.taken));
     hooks_.lost(*part.journal, status);
-    for (const auto& waiter : part.taken.waiters) waiter(status);
-    failed_.push_back(std::move(part.journal));
+    for (const auto& waiter : waiters) waiter(status);
+    KeepFailed(part.journal);
   }
   batch.parts.swap(written);
 }
 
 void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
-  Journals lost;
-  for (auto& part : batch.parts) lost.push_back(part.journal);
+  std::vector<std::pair<std::shared_ptr<SessionJournal>, SessionJournal::Taken>> lost;
+  std::vector<OnSynced> waiters;
+  for (auto& part : batch.parts) {
+    for (auto& waiter : std::exchange(part.taken.waiters, {})) {
+      waiters.push_back(std::move(waiter));
+    }
+    lost.emplace_back(part.journal, std::move(part.taken));
+  }
   // What was written and not synced may be gone too.
   if (!store_.healthy()) {
     for (auto& journal : unsynced_) {
       journal->unsynced_ = false;
-      lost.push_back(std::move(journal));
+      lost.emplace_back(std::move(journal), SessionJournal::Taken());
     }
     unsynced_.clear();
   }
@@ -286,21 +293,24 @@ void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
     ++stats_.failures;
   }
   LogError(std::string("sessions cannot be stored: ") + std::string(status.message()));
-  for (const auto& journal : lost) {
-    journal->Lost(status);
+  for (auto& [journal, taken] : lost) {
+    journal->Lost(status, std::move(taken));
     hooks_.lost(*journal, status);
   }
-  for (auto& part : batch.parts) {
-    for (const auto& waiter : part.taken.waiters) waiter(status);
-  }
-  for (auto& journal : lost) failed_.push_back(std::move(journal));
+  for (const auto& waiter : waiters) waiter(status);
+  for (const auto& [journal, taken] : lost) KeepFailed(journal);
   batch = {};
+}
+
+void JournalWriter::KeepFailed(const std::shared_ptr<SessionJournal>& journal) {
+  if (!std::exchange(journal->failed_, true)) failed_.push_back(journal);
 }
 
 void JournalWriter::TryRecover() {
   if (!store_.Recover().ok()) return;
   Journals failed;
   failed.swap(failed_);
+  for (const auto& journal : failed) journal->failed_ = false;
   std::vector<bool> needs_base;
   for (const auto& journal : failed) {
     if (IsDeleted(*journal)) hooks_.deleted(*journal);

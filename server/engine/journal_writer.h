@@ -79,6 +79,8 @@ class JournalWriter {
   void Fail(Batch& batch, const absl::Status& status);
   // Those of a written batch that the store did not take.
   void FailSome(Batch& batch);
+  // Until the store is well again; once.
+  void KeepFailed(const std::shared_ptr<SessionJournal>& journal);
   void TryRecover();
   bool IsDeleted(SessionJournal& journal);
 

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/byte_budget.h"
 #include "model/decoder/decoder.h"
 #include "model/decoder/introspection.h"
 #include "model/sampling/logprobs.h"
@@ -280,6 +282,9 @@ struct HistoryPart {
 struct ExportedSession {
   SessionFacts facts;
   std::string snapshot;  // docs/snapshot_format.md
+  // Of the snapshot, and of its place among transfers: to be held as long as it is.
+  ByteCharge charge;
+  std::shared_ptr<void> transfer;
 };
 
 struct ImportSessionRequest {

@@ -38,17 +38,22 @@ int64_t RecordBytes(const CallRecord* record) {
   int64_t bytes = SharedHeapBytes(sizeof(CallRecord) + sizeof(ByteCharge)) +
                   TextHeapBytes(record->request_id) +
                   TextHeapBytes(record->request_hash) +
-                  VectorBytes(record->stop_tokens);
+                  VectorBytes(record->stop_tokens) +
+                  VectorBytes(record->sampling.values.logit_bias) +
+                  VectorBytes(record->logprobs.candidates.ids);
   for (const std::string& text : record->stop_strings) {
     bytes += static_cast<int64_t>(sizeof(text)) + TextHeapBytes(text);
   }
   return bytes;
 }
 
-int64_t SamplingBytes(const Session& session) {
-  if (session.sampling == nullptr) return 0;
+int64_t BytesOf(const SessionSampling& sampling) {
   return SharedHeapBytes(sizeof(SessionSampling)) +
-         VectorBytes(session.sampling->values.logit_bias);
+         VectorBytes(sampling.values.logit_bias);
+}
+
+int64_t SamplingBytes(const Session& session) {
+  return session.sampling == nullptr ? 0 : BytesOf(*session.sampling);
 }
 
 int64_t FreshBytes(const Session& session) {

@@ -18,6 +18,7 @@ int64_t WholeBytes(const Session& session);
 // sampling that a session has.
 int64_t RememberedBytes(const std::string& request_id);
 int64_t RecordBytes(const CallRecord* record);
+int64_t BytesOf(const SessionSampling& sampling);
 int64_t SamplingBytes(const Session& session);
 
 }  // namespace mnemon

@@ -81,6 +81,15 @@ std::string SessionDirectory::MadeBy(const std::string& request_id) const {
   return std::string(asleep_.FindRequest(request_id).value_or(""));
 }
 
+std::optional<size_t> SessionDirectory::ModelOf(const std::string& id) const {
+  Lock lock(mutex_);
+  const auto awake = sessions_.find(id);
+  if (awake != sessions_.end()) return awake->second->model;
+  const auto asleep = asleep_.Find(id);
+  if (!asleep) return std::nullopt;
+  return asleep->facts.model;
+}
+
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
                                std::optional<Time> expiry) {
   Sessions by_id = {{session->id, session}};

@@ -68,6 +68,8 @@ class SessionDirectory {
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
   // The id of the session that the request has made; empty: there is none.
   std::string MadeBy(const std::string& request_id) const;
+  // The model of a session, which may sleep or have expired; nullopt: there is none.
+  std::optional<size_t> ModelOf(const std::string& id) const;
   // Adds a session that the store has, whatever the limits, with its times as they are.
   // It expires at `expiry`, unless it is used first. False: the id is taken.
   bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
@@ -268,8 +270,14 @@ class SessionDirectory {
   // One that was read from the store becomes what it was. Its expiry is set, and it is
   // not in the set.
   static void Complete(Session& session, const SleepingFacts& kept);
-  // False: it is not, or no longer, the one that slept.
-  bool PutAwake(const std::shared_ptr<Session>& session, uint64_t sleep);
+  enum class Woken {
+    kYes,
+    kGone,    // it is not, or no longer, the one that slept
+    kNoRoom,  // sessions have all the memory that they may have
+  };
+  // `in_any_case`: whether or not there is room.
+  Woken PutAwake(const std::shared_ptr<Session>& session, uint64_t sleep,
+                 bool in_any_case);
   absl::StatusOr<std::shared_ptr<Session>> FindOrWake(const std::string& id,
                                                       bool expired_too);
 

@@ -195,8 +195,9 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   Taken Take();
   // After a commit of what was taken.
   void Written(Taken& taken);
-  // It was lost with all that the store had in memory. Its waiters are told.
-  void Lost(const absl::Status& status);
+  // It was lost with all that the store had in memory: nothing that `taken` drops has
+  // gone yet. Its waiters are told.
+  void Lost(const absl::Status& status, Taken taken);
   // The store is well again: true when its base has to be made.
   bool Recover();
   // Once: whether it is unknown if a deletion that was refused is in the store, which
@@ -270,6 +271,7 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
 
   // Guarded by the writer's mutex.
   bool queued_ = false;
+  bool failed_ = false;  // among those that wait for the store, by its thread alone
   std::shared_ptr<SessionJournal> next_;
   // Owned by the writer's thread: on its list of those that are written, not synced.
   bool unsynced_ = false;

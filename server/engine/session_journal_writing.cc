@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A session's journal as its writer sees it.
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -136,7 +137,7 @@ void SessionJournal::Written(Taken& taken) {
   for (const OnSynced& waiter : gone) waiter(deleted);
 }
 
-void SessionJournal::Lost(const absl::Status& status) {
+void SessionJournal::Lost(const absl::Status& status, Taken taken) {
   const std::shared_ptr<Session> session = this->session();
   std::vector<OnSynced> waiters, deleters;
   {
@@ -149,6 +150,17 @@ void SessionJournal::Lost(const absl::Status& status) {
     }
     deletion_taken_ = false;
     copies_base_ = false;
+    const auto keep = [](std::vector<std::string>& names,
+                         std::vector<std::string>& more) {
+      names.insert(names.end(), std::make_move_iterator(more.begin()),
+                   std::make_move_iterator(more.end()));
+    };
+    // Where memory has run out their files stay until the next start.
+    static_cast<void>(CatchOutOfMemory({}, [&] {
+      keep(dropped_, taken.dropped);
+      keep(dropped_checkpoints_, taken.dropped_checkpoints);
+      return absl::OkStatus();
+    }));
     if (session != nullptr && !session->resident && state_ == State::kReady) {
       // What is stored is all of its history. Its record is written again.
       record_ = true;

@@ -115,7 +115,8 @@ class SessionPersistence {
   absl::StatusOr<std::shared_ptr<Session>> UseWithCheckpoints(
       const std::shared_ptr<Session>& session);
   // The same of a checkpoint. REQUIRES: the owner is in use.
-  absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
+  absl::Status LoadCheckpoint(const Session& owner,
+                              const SessionCheckpoint& checkpoint);
   // Memory is short: histories that are in the store and not in use leave it, of about
   // so many bytes; first those of sessions without a state in memory, then others, with
   // their states, the longest unused first. False: there are none, not even in use.
@@ -192,8 +193,11 @@ class SessionPersistence {
   absl::Status CheckTokens(const std::vector<int32_t>& tokens, size_t model) const;
   absl::Status SetHistory(Session& session, const std::vector<int32_t>& tokens);
   std::mutex& LoadingOf(const Session& session);
+  // Whether so much more of what rests fits just now.
+  bool HasRoom(int64_t bytes) const;
   // MEMORY_LIMIT where it does not fit just now.
   absl::Status LoadHistory(Session& session);
+  absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
   void RestoreFrom(const std::shared_ptr<Session>& session, const std::string& id,
                    std::function<absl::StatusOr<std::string>()> read,
                    std::function<void(absl::Status)> next);

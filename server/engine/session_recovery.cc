@@ -263,13 +263,15 @@ absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
   // Counted first: Unload looks for uses once it has taken the history out of reach.
   const auto use = std::make_shared<HistoryUse>(session);
   absl::Status loaded;
-  const auto fits = [&] {
-    loaded = LoadHistory(*session);
-    return !absl::IsResourceExhausted(loaded);
-  };
   const int64_t tokens =
       session->resident ? 0 : context_.directory.FactsOf(*session).tokens;
   const int64_t bytes = session->history.BytesOf(tokens);
+  const auto fits = [&] {
+    // What is read without room for it is read in vain.
+    loaded = session->resident || HasRoom(bytes) ? LoadHistory(*session)
+                                                 : engine_errors::MemoryLimit();
+    return !absl::IsResourceExhausted(loaded);
+  };
   if (!patient) {
     if (!fits()) GiveUpHistories(bytes);
   } else {
@@ -284,10 +286,29 @@ absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::UseWithCheckpoints(
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> used, Use(session));
   for (const SessionCheckpoint& checkpoint :
        context_.directory.CheckpointsOf(*session)) {
-    const absl::Status loaded = LoadHistory(*session, checkpoint);
+    const absl::Status loaded = LoadCheckpoint(*session, checkpoint);
     if (!loaded.ok() && !absl::IsDataLoss(loaded)) return loaded;
   }
   return used;
+}
+
+bool SessionPersistence::HasRoom(int64_t bytes) const {
+  const EngineMemory& memory = *context_.memory;
+  return memory.resting.used() <= memory.resting.limit() - bytes &&
+         memory.budget.used() <= memory.budget.limit() - bytes;
+}
+
+absl::Status SessionPersistence::LoadCheckpoint(const Session& owner,
+                                                const SessionCheckpoint& checkpoint) {
+  const Session& at = *checkpoint.at;
+  const int64_t bytes = at.resident ? 0 : at.history.BytesOf(at.stored_tokens);
+  absl::Status loaded;
+  MakeRoom(bytes, Short::kResting, [&] {
+    loaded = at.resident || HasRoom(bytes) ? LoadHistory(owner, checkpoint)
+                                           : engine_errors::MemoryLimit();
+    return !absl::IsResourceExhausted(loaded);
+  });
+  return loaded;
 }
 
 absl::Status SessionPersistence::LoadHistory(Session& session) try {
@@ -321,9 +342,7 @@ absl::Status SessionPersistence::LoadHistory(const Session& owner,
   if (!bytes.ok() && !absl::IsDataLoss(bytes.status())) return bytes.status();
   const auto tokens = ParseTokens(bytes.ok() ? bytes->value_or("?") : "?");
   if (tokens.ok() && CheckTokens(*tokens, owner.model).ok()) {
-    const absl::Status set = SetHistory(at, *tokens);
-    if (!set.ok()) GiveUpHistories(at.history.BytesOf(at.stored_tokens));
-    return set;
+    return SetHistory(at, *tokens);
   }
   LogError(StrCat("session ", owner.id, ": the history of its checkpoint ",
                   checkpoint.id, " is missing or damaged"));

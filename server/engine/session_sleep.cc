@@ -85,19 +85,24 @@ void SessionDirectory::Complete(Session& session, const SleepingFacts& kept) {
   if (kept.expiry != Time::max()) session.expiry = kept.expiry;
 }
 
-bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
-                                uint64_t sleep) {
+SessionDirectory::Woken SessionDirectory::PutAwake(
+    const std::shared_ptr<Session>& session, uint64_t sleep, bool in_any_case) {
   Sessions by_id = {{session->id, session}};
   std::map<std::string_view, const std::string*> by_request = {
       {session->request_id, &session->id}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
-  session->charge.Set(WholeBytes(*session));
+  const int64_t bytes = WholeBytes(*session);
+  if (in_any_case) {
+    session->charge.Set(bytes);
+  } else if (!session->charge.TrySet(bytes)) {
+    return Woken::kNoRoom;
+  }
   // Destroyed after the lock.
   std::optional<SleepingSessions::Block> slept;
   Lock lock(mutex_);
   const auto found = asleep_.Find(session->id);
-  if (!found || found->facts.sleep != sleep) return false;
+  if (!found || found->facts.sleep != sleep) return Woken::kGone;
   Complete(*session, found->facts);
   if (session->expiry) {
     session->expiry_node.value().first = *session->expiry;
@@ -107,7 +112,7 @@ bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
   if (session->resident) --stored_[session->model];
   sessions_.merge(by_id);
   slept = asleep_.Take(session->id);
-  return true;
+  return Woken::kYes;
 }
 
 bool SessionDirectory::RemoveAsleep(const std::string& id) {
@@ -158,7 +163,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindOrWake(
     if (!sleeps) return engine_errors::NotFound(id);
     auto made = waker_(id);
     if (made.ok()) {
-      if (PutAwake(*made, sleep)) return made;
+      // One that has expired is removed next.
+      const Woken woken = PutAwake(*made, sleep, expired_too);
+      if (woken == Woken::kYes) return made;
+      if (woken == Woken::kNoRoom) return engine_errors::MemoryLimit();
       continue;
     }
     Lock lock(mutex_);

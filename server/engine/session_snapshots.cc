@@ -118,9 +118,13 @@ class ExportJob final : public Job, public std::enable_shared_from_this<ExportJo
                       .state = {}};
     copy_->history.Read(0, snapshot.tokens);
     MNEMON_ASSIGN_OR_RETURN(snapshot.state, ReadState(*place_.runner, *copy_));
-    EncodedSnapshot encoded{.bytes = {}, .history = {}, .computed = computed};
+    EncodedSnapshot encoded{
+        .bytes = {}, .history = {}, .computed = computed, .charge = {}};
     MNEMON_ASSIGN_OR_RETURN(encoded.bytes, EncodeSnapshot(snapshot));
     encoded.history = std::move(snapshot.tokens);
+    charge.Set(static_cast<int64_t>(encoded.bytes.capacity() +
+                                    encoded.history.capacity() * sizeof(int32_t)));
+    encoded.charge = std::move(charge);
     return encoded;
   }
 

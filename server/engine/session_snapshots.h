@@ -30,6 +30,7 @@ struct EncodedSnapshot {
   std::string bytes;
   std::vector<int32_t> history;
   int64_t computed = 0;  // tokens which its state contains
+  ByteCharge charge;     // of `bytes` and `history`
 };
 
 // The snapshot of `session` in this scope, with this record. `copy` is an empty session

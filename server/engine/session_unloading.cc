@@ -140,6 +140,8 @@ bool SessionPersistence::MakeRoom(int64_t bytes, Short of,
   if (fits()) return true;
   if (of == Short::kSessions && !SessionsShort()) return false;
   const ByteBudget& resting = context_.memory->resting;
+  // Whoever leaves, there would be no room.
+  if (of == Short::kResting && bytes > resting.limit()) return false;
   const auto deadline = SteadyClock::now() + kPatience;
   while (SteadyClock::now() < deadline) {
     // States that make way do not help where sessions have all that they may.
@@ -163,11 +165,17 @@ void SessionPersistence::FindUnused(Sweep& sweep) const {
     const auto sessions = context_.directory.AwakeAfter(after, kAtOnce);
     for (const auto& session : sessions) {
       const auto& journal = session->journal;
-      const bool has_state = session->state_bytes > 0 || session->image_bytes > 0;
-      // A state keeps its session in use.
       if (journal == nullptr || !journal->durable()) continue;
       const auto facts = context_.directory.FactsOf(*session);
-      const bool resident = session->resident && facts.tokens > 0;
+      // A state keeps its session in use.
+      bool has_state = session->state_bytes > 0 || session->image_bytes > 0;
+      bool resident = session->resident && facts.tokens > 0;
+      for (const SessionCheckpoint& checkpoint :
+           context_.directory.CheckpointsOf(*session)) {
+        const Session& at = *checkpoint.at;
+        has_state = has_state || at.state_bytes > 0 || at.image_bytes > 0;
+        resident = resident || at.resident;
+      }
       if (!resident && !sweep.sleep) continue;
       if (facts.held || (!has_state && session->history_uses > 0)) {
         sweep.in_use = true;
@@ -270,19 +278,25 @@ void SessionPersistence::SleepSome(const std::shared_ptr<Sweep>& sweep) {
 int64_t SessionPersistence::Unload(Session& session) {
   // Who loads one at this moment uses it.
   const std::unique_lock loading(LoadingOf(session), std::try_to_lock);
-  if (!loading || session.state_bytes > 0 || session.image_bytes > 0 ||
-      !context_.directory.SetStored(session)) {
-    return 0;
-  }
+  if (!loading || session.state_bytes > 0 || session.image_bytes > 0) return 0;
+  // One without tokens has nothing to unload but its checkpoints, and one that has left
+  // already may have left them behind.
+  const auto facts = context_.directory.FactsOf(session);
+  if (facts.held) return 0;
+  const bool whole = session.resident && facts.tokens > 0;
+  if (whole && !context_.directory.SetStored(session)) return 0;
   if (session.history_uses > 0 || !session.journal->AllStored()) {
-    context_.directory.SetResident(session);
+    if (whole) context_.directory.SetResident(session);
     return 0;
   }
   const auto bytes = [](const Session& of) {
     return of.history.BytesOf(of.stored_tokens);
   };
-  int64_t freed = bytes(session);
-  session.history.Unload();
+  int64_t freed = 0;
+  if (whole) {
+    freed = bytes(session);
+    session.history.Unload();
+  }
   for (const SessionCheckpoint& checkpoint :
        context_.directory.CheckpointsOf(session)) {
     Session& at = *checkpoint.at;

@@ -79,8 +79,9 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
     MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
     request.deadline = DeadlineOf(*context_);
-    MNEMON_RETURN_IF_ERROR(model.status());
-    model_ = ModelResource(*model);
+    // What is wrong with a session the engine tells.
+    if (request.session.empty()) MNEMON_RETURN_IF_ERROR(model.status());
+    if (model.ok()) model_ = ModelResource(*model);
     MNEMON_ASSIGN_OR_RETURN(stream_,
                             shared.engine.Generate(request, [this, turn = turn_] {
                               if (turn->Acquire()) Advance();
@@ -182,8 +183,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
 absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& session,
                                          const std::string& model) {
   if (!session.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine.GetSession(session));
-    return facts.model;
+    return engine.ModelOfSession(session);
   }
   MNEMON_ASSIGN_OR_RETURN(ModelFacts facts, engine.GetModel(model));
   return facts.name;

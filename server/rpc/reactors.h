@@ -26,8 +26,8 @@ struct CallServices {
 };
 
 // The name of the model that serves a call: that of the session, or the one named,
-// which may be empty when one is loaded. The errors are those of Engine::GetSession,
-// GetModel.
+// which may be empty when one is loaded. The errors are those of
+// Engine::ModelOfSession, GetModel.
 absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& session,
                                          const std::string& model);
 

@@ -104,22 +104,24 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
     } while (!turn_->Release());
   }
 
+  const std::string& snapshot() const { return exported_.snapshot; }
+
   absl::Status Fill(bool& writing) {
     if (auto exported = arrival_->Take()) {
       MNEMON_RETURN_IF_ERROR(exported->status());
-      snapshot_ = std::move((*exported)->snapshot);
-      ToMessage((*exported)->facts, *response_.mutable_session());
-      response_.set_size_bytes(static_cast<int64_t>(snapshot_.size()));
-      CallOf(context_)->SetModel((*exported)->facts.model);
+      exported_ = **std::move(exported);
+      ToMessage(exported_.facts, *response_.mutable_session());
+      response_.set_size_bytes(static_cast<int64_t>(snapshot().size()));
+      CallOf(context_)->SetModel(exported_.facts.model);
     } else if (sent_ == 0) {
       return absl::OkStatus();
     } else {
       response_.Clear();
     }
-    over_ = sent_ > 0 && sent_ == snapshot_.size();
+    over_ = sent_ > 0 && sent_ == snapshot().size();
     if (over_) return absl::OkStatus();
-    const size_t count = std::min(kExportChunk, snapshot_.size() - sent_);
-    response_.set_chunk(snapshot_.data() + sent_, count);
+    const size_t count = std::min(kExportChunk, snapshot().size() - sent_);
+    response_.set_chunk(snapshot().data() + sent_, count);
     sent_ += count;
     writing = true;
     return absl::OkStatus();
@@ -136,7 +138,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
   const std::shared_ptr<CallSerializer> turn_;
   const std::shared_ptr<Arrival<ExportedSession>> arrival_;
   std::shared_ptr<OpenCall> open_;
-  std::string snapshot_;
+  ExportedSession exported_;
   size_t sent_ = 0;
   bool over_ = false;
   v1::ExportSessionResponse response_;

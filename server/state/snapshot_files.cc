@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "server/state/store_status.h"
 #include "xxhash.h"
 
@@ -44,18 +45,18 @@ SnapshotFiles::SnapshotFiles(std::shared_ptr<rocksdb::FileSystem> files,
 
 absl::StatusOr<std::string> SnapshotFiles::Put(std::string_view bytes) {
   std::string name = NameOf(bytes);
-  std::lock_guard lock(mutex_);
-  int64_t& count = counts_[name];
-  // A file that others share and that was damaged is written again.
-  if (count == 0 || !Get(name).ok()) {
-    const absl::Status status = Write(name, bytes);
-    if (!status.ok()) {
-      if (count == 0) counts_.erase(name);
-      return status;
-    }
+  {
+    // First, so that nobody removes it meanwhile.
+    std::lock_guard lock(mutex_);
+    ++counts_[name];
   }
-  ++count;
-  return name;
+  // A file that others share and that was damaged is written again. Not under the lock,
+  // since a disk may take long.
+  if (Get(name).ok()) return name;
+  const absl::Status status = Write(name, bytes);
+  if (status.ok()) return name;
+  Drop(name);
+  return status;
 }
 
 // Its name is not synced: after a power failure the file may be missing, whole or not.
@@ -63,7 +64,9 @@ absl::StatusOr<std::string> SnapshotFiles::Put(std::string_view bytes) {
 absl::Status SnapshotFiles::Write(const std::string& name, std::string_view bytes) {
   const rocksdb::IOOptions options;
   const std::string path = PathOf(name);
-  const std::string unfinished = path + std::string(kUnfinished);
+  // Several may write the same one.
+  const std::string unfinished =
+      StrCat(path, ".", unfinished_.fetch_add(1), kUnfinished);
   std::unique_ptr<rocksdb::FSWritableFile> file;
   rocksdb::IOStatus status =
       files_->NewWritableFile(unfinished, rocksdb::FileOptions(), &file, nullptr);

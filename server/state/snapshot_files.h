@@ -3,6 +3,7 @@
 // are equal share a file: each file is counted.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,7 +35,9 @@ class SnapshotFiles {
 
   const std::shared_ptr<rocksdb::FileSystem> files_;
   const std::string folder_;
-  std::mutex mutex_;  // guards what follows, and is held while a file comes or goes
+  std::atomic<int64_t> unfinished_ = 0;
+  std::mutex mutex_;  // guards what follows, and is held while a file goes
+  // Of those that are being written, too.
   std::map<std::string, int64_t> counts_;
 };
 

@@ -140,7 +140,7 @@ class HeldStore final : public SessionStore {
   }
   absl::StatusOr<std::string> PutSnapshot(std::string_view bytes) override {
     std::lock_guard lock(mutex_);
-    std::string name = "snapshot" + std::to_string(snapshots_.size());
+    std::string name = "snapshot" + std::to_string(snapshots_made_++);
     snapshots_[name] = std::string(bytes);
     return name;
   }
@@ -150,7 +150,15 @@ class HeldStore final : public SessionStore {
     if (found == snapshots_.end()) return absl::NotFoundError(name);
     return found->second;
   }
-  void DropSnapshot(const std::string&) override {}
+  void DropSnapshot(const std::string& name) override {
+    std::lock_guard lock(mutex_);
+    snapshots_.erase(name);
+  }
+  // That are there.
+  size_t snapshots() const {
+    std::lock_guard lock(mutex_);
+    return snapshots_.size();
+  }
   void CountSnapshots(const std::vector<std::string>&, bool) override {}
   bool needs_upgrade() const override { return false; }
   absl::Status FinishUpgrade() override { return absl::OkStatus(); }
@@ -214,7 +222,8 @@ class HeldStore final : public SessionStore {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::map<Key, std::string> values_;
-  std::map<std::string, std::string> snapshots_;  // by name; never dropped
+  std::map<std::string, std::string> snapshots_;  // by name
+  int snapshots_made_ = 0;
   std::function<void()> on_held_;
   bool holds_ = false;
   int released_ = 0;

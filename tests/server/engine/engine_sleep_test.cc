@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "base/strings.h"
@@ -16,6 +17,7 @@
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/sleepers.h"
+#include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
 namespace {
@@ -113,6 +115,130 @@ class Sleepers : public testing::Test {
   std::unique_ptr<ToyServer> server_;
   std::vector<std::future<void>> threads_;
 };
+
+// Of many that sleep, whoever asks for them: others fall asleep again.
+TEST_F(Sleepers, ReadersWakeNoMoreThanThereIsRoomFor) {
+  Start();
+  constexpr int kSessions = 500;
+  for (int i = 0; i < kSessions; ++i) {
+    const Facts made =
+        Insist([&] { return engine().CreateSession({.id = StrCat("s", i)}); });
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  for (int i = 0; i < kSessions; ++i) {
+    const std::string id = StrCat("s", i);
+    const Facts facts = Insist([&] { return engine().GetSession(id); });
+    ASSERT_TRUE(facts.ok()) << facts.status();
+    const MemoryStats memory = engine().Stats().memory;
+    ASSERT_LE(memory.sessions, memory.sessions_limit) << i;
+  }
+}
+
+// While the store takes nothing, none can fall asleep, and so none wakes beyond that.
+TEST_F(Sleepers, NoneWakesWhereThereIsNoRoom) {
+  Start();
+  constexpr int kSessions = 500;
+  for (int i = 0; i < kSessions; ++i) {
+    const Facts made =
+        Insist([&] { return engine().CreateSession({.id = StrCat("s", i)}); });
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  store_.Fail(true);
+  EXPECT_FALSE(Update("s0", "").ok());
+  int refused = 0;
+  for (int i = 0; i < kSessions && refused < 3; ++i) {
+    const Facts facts = engine().GetSession(StrCat("s", i));
+    if (facts.ok()) continue;
+    ASSERT_EQ(ReasonOf(facts.status()), "MEMORY_LIMIT") << facts.status();
+    ++refused;
+  }
+  EXPECT_EQ(refused, 3);
+  const MemoryStats memory = engine().Stats().memory;
+  EXPECT_LE(memory.sessions, memory.sessions_limit);
+  store_.Fail(false);
+  const Facts facts =
+      Insist([&] { return engine().GetSession(StrCat("s", kSessions - 1)); });
+  EXPECT_TRUE(facts.ok()) << facts.status();
+}
+
+// A history that only a checkpoint has leaves memory as one of the session does.
+TEST_F(Sleepers, ACheckpointKeepsNoneAwake) {
+  Start();
+  Make("a", std::nullopt);
+  const auto checkpoint =
+      AwaitAnswer<CheckpointFacts>([&](OnAnswer<CheckpointFacts> done) {
+        return engine().CheckpointSession({.session = "a", .id = "whole"},
+                                          std::move(done));
+      });
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const std::vector<int32_t> history = HistoryOf("a");
+  const auto rewind = [&](std::variant<int64_t, std::string> target) {
+    return AwaitAnswer<SessionFacts>([&](OnAnswer<SessionFacts> done) {
+      return engine().RewindSession({.session = "a", .target = target},
+                                    std::move(done));
+    });
+  };
+  ASSERT_TRUE(rewind(int64_t{0}).ok());
+  PutToSleep(engine());
+  const Facts back = rewind("whole");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(HistoryOf("a"), history);
+}
+
+// What was exported has its place, and its memory, until its reader has taken it.
+TEST_F(Sleepers, ExportsCountUntilTheyAreRead) {
+  Start();
+  Make("a", std::nullopt);
+  const auto take = [&] {
+    return AwaitAnswer<ExportedSession>(
+        [&](auto done) { return engine().ExportSession("a", std::move(done)); });
+  };
+  std::vector<absl::StatusOr<ExportedSession>> exported;
+  int64_t output = 0;
+  while (exported.size() < 100) {
+    auto one = take();
+    if (!one.ok()) {
+      EXPECT_EQ(ReasonOf(one.status()), "TRANSFER_LIMIT") << one.status();
+      break;
+    }
+    output += static_cast<int64_t>(one->snapshot.size());
+    exported.push_back(std::move(one));
+    EXPECT_GE(engine().Stats().memory.output, output);
+  }
+  EXPECT_EQ(exported.size(), 16u);
+  exported.clear();
+  EXPECT_EQ(engine().Stats().memory.output, 0);
+  EXPECT_TRUE(take().ok());
+}
+
+// Of a snapshot that a record names no more, where that record is lost.
+TEST_F(Sleepers, ASnapshotWhoseRecordIsLostGoesWithTheNextOne) {
+  Start();
+  Make("a", std::nullopt);
+  const auto save = [&] {
+    return engine().SaveSessions(std::chrono::steady_clock::now() + kSoon);
+  };
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Turn("a").status.ok());
+    ASSERT_TRUE(save());
+  }
+  EXPECT_LE(store_.snapshots(), SessionJournal::kSnapshots);
+  ASSERT_TRUE(Turn("a").status.ok());
+  server_->AwaitIdle();
+  store_.Hold();
+  auto saved = Begin(save);
+  ASSERT_TRUE(store_.AwaitHeld(kSoon));
+  store_.Fail(true);
+  store_.Open();
+  saved.wait();
+  store_.Fail(false);
+  const auto deadline = std::chrono::steady_clock::now() + kSoon;
+  while (!Turn("a").status.ok()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  ASSERT_TRUE(save());
+  EXPECT_LE(store_.snapshots(), SessionJournal::kSnapshots);
+}
 
 // Who reads a session for longer than it sleeps reads it again.
 TEST_F(Sleepers, WhatWasReadInAnEarlierSleepIsOutOfDate) {
