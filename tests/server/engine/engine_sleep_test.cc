@@ -59,6 +59,8 @@ class HeldExpiries final : public SilentObserver {
 
 class Sleepers : public testing::Test {
  protected:
+  static constexpr int kMany = 500;
+
   ~Sleepers() override {
     if (observer_) observer_->Open();
     store_.Open();
@@ -80,6 +82,14 @@ class Sleepers : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_TRUE(Turn(id).status.ok());
     server_->AwaitIdle();
+  }
+  // "s0" and so on, more than can be awake.
+  void MakeMany() {
+    for (int i = 0; i < kMany; ++i) {
+      const Facts made =
+          Insist([&] { return engine().CreateSession({.id = StrCat("s", i)}); });
+      ASSERT_TRUE(made.ok()) << made.status();
+    }
   }
   Outcome Turn(const std::string& id) { return server_->Run(Ask({1, 2, 3}, 4, id)); }
   std::string EtagOf(const std::string& id) {
@@ -119,13 +129,8 @@ class Sleepers : public testing::Test {
 // Of many that sleep, whoever asks for them: others fall asleep again.
 TEST_F(Sleepers, ReadersWakeNoMoreThanThereIsRoomFor) {
   Start();
-  constexpr int kSessions = 500;
-  for (int i = 0; i < kSessions; ++i) {
-    const Facts made =
-        Insist([&] { return engine().CreateSession({.id = StrCat("s", i)}); });
-    ASSERT_TRUE(made.ok()) << made.status();
-  }
-  for (int i = 0; i < kSessions; ++i) {
+  ASSERT_NO_FATAL_FAILURE(MakeMany());
+  for (int i = 0; i < kMany; ++i) {
     const std::string id = StrCat("s", i);
     const Facts facts = Insist([&] { return engine().GetSession(id); });
     ASSERT_TRUE(facts.ok()) << facts.status();
@@ -137,16 +142,11 @@ TEST_F(Sleepers, ReadersWakeNoMoreThanThereIsRoomFor) {
 // While the store takes nothing, none can fall asleep, and so none wakes beyond that.
 TEST_F(Sleepers, NoneWakesWhereThereIsNoRoom) {
   Start();
-  constexpr int kSessions = 500;
-  for (int i = 0; i < kSessions; ++i) {
-    const Facts made =
-        Insist([&] { return engine().CreateSession({.id = StrCat("s", i)}); });
-    ASSERT_TRUE(made.ok()) << made.status();
-  }
+  ASSERT_NO_FATAL_FAILURE(MakeMany());
   store_.Fail(true);
   EXPECT_FALSE(Update("s0", "").ok());
   int refused = 0;
-  for (int i = 0; i < kSessions && refused < 3; ++i) {
+  for (int i = 0; i < kMany && refused < 3; ++i) {
     const Facts facts = engine().GetSession(StrCat("s", i));
     if (facts.ok()) continue;
     ASSERT_EQ(ReasonOf(facts.status()), "MEMORY_LIMIT") << facts.status();
@@ -157,7 +157,7 @@ TEST_F(Sleepers, NoneWakesWhereThereIsNoRoom) {
   EXPECT_LE(memory.sessions, memory.sessions_limit);
   store_.Fail(false);
   const Facts facts =
-      Insist([&] { return engine().GetSession(StrCat("s", kSessions - 1)); });
+      Insist([&] { return engine().GetSession(StrCat("s", kMany - 1)); });
   EXPECT_TRUE(facts.ok()) << facts.status();
 }
 

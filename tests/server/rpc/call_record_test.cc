@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "server/rpc/call_context.h"
 #include "tests/fakes/captured_log.h"
+#include "tests/fakes/silent_observer.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -29,7 +30,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 // What an engine reports of refusals, and the thread of its steps.
-class EngineObserved final : public EngineObserver {
+class EngineObserved final : public SilentObserver {
  public:
   void OnStep(size_t, int64_t, Seconds) override {
     std::lock_guard lock(mutex_);
@@ -41,14 +42,6 @@ class EngineObserved final : public EngineObserver {
     refusals_.push_back(detail ? detail->reason
                                : absl::StatusCodeToString(status.code()));
   }
-  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
-  void OnFirstToken(size_t, Seconds, Seconds) override {}
-  void OnNextToken(size_t, Seconds) override {}
-  void OnStall(size_t, Seconds) override {}
-  void OnEnded(size_t, const RequestEnd&) override {}
-  void OnResumed(size_t) override {}
-  void OnSessionEvent(SessionEvent) override {}
-  void OnRestored(SessionTier, Seconds) override {}
 
   std::vector<std::string> Refusals() const {
     std::lock_guard lock(mutex_);
