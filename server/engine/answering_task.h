@@ -27,17 +27,18 @@ class PostedAnswer final : public Callback {
   absl::StatusOr<T> outcome_ = absl::InternalError("no outcome");
 };
 
-// Answers with what Do returns, on a callback thread. The answer is made with it: where
-// memory runs out there is still one.
+// Answers with what Do returns, on one of `threads`, or of the callback threads. The
+// answer is made with it: where memory runs out there is still one.
 template <class T>
 class AnsweringTask : public StateTask {
  public:
-  explicit AnsweringTask(OnAnswer<T> on_done)
-      : answer_(std::make_shared<PostedAnswer<T>>(std::move(on_done))) {}
+  explicit AnsweringTask(OnAnswer<T> on_done, CallbackThreads* threads = nullptr)
+      : threads_(threads),
+        answer_(std::make_shared<PostedAnswer<T>>(std::move(on_done))) {}
 
   void Run(StateAccess& states) final {
     answer_->Set(Do(states));
-    states.Post(answer_);
+    threads_ != nullptr ? threads_->Post(answer_) : states.Post(answer_);
   }
   void Refuse(const absl::Status& status) final {
     answer_->Set(status);
@@ -48,6 +49,7 @@ class AnsweringTask : public StateTask {
   virtual absl::StatusOr<T> Do(StateAccess& states) = 0;
 
  private:
+  CallbackThreads* const threads_;
   const std::shared_ptr<PostedAnswer<T>> answer_;
 };
 

@@ -190,6 +190,8 @@ Engine::~Engine() {
     if (runner.decoder) runner.decoder->Stop();
     if (runner.predictor) runner.predictor->Stop();
   }
+  // They ask the runners.
+  context_->sweeps.Stop();
   if (persistence_) persistence_->StopWriting();
   {
     std::lock_guard lock(mutex_);
@@ -303,7 +305,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   const std::shared_ptr<Call> call =
       MakeCall(session, record, request.deadline, std::move(on_ready));
   call->expected_position = request.expected_position;
-  if (resumable) call->record = ChargedRecord(std::move(record));
+  if (resumable) call->record = std::make_shared<CallRecord>(std::move(record));
   MNEMON_RETURN_IF_ERROR(Submit(call, prompt));
   return call->stream;
 } catch (const std::bad_alloc&) {

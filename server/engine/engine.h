@@ -336,8 +336,6 @@ class Engine {
   // True: with the end, too, and nothing is left to do. `prompt`: to be computed again.
   // REQUIRES: it holds the session.
   absl::StatusOr<bool> TakeUp(Call& call, std::vector<int32_t>& prompt) const;
-  // A record whose prompt is counted; null when the limit is reached, not without one.
-  std::shared_ptr<CallRecord> ChargedRecord(CallRecord record) const;
   // Fills in what depends on the history. MEMORY_LIMIT.
   absl::Status CompleteRecord(Call& call, std::span<const int32_t> prompt) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;

@@ -54,6 +54,8 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
   mutable CallbackThreads callbacks;
   // Reads, writes, encodes and decodes states.
   mutable CallbackThreads snapshots{1, options.snapshot_rest};
+  // Looks for what may leave memory, for whom all the others may wait.
+  mutable CallbackThreads sweeps{1, options.snapshot_rest};
   mutable CallbackThreads restores{1};  // reads and decodes states that calls wait for
   // Null where sessions are in memory alone. Set before runners start.
   SessionPersistence* persistence = nullptr;

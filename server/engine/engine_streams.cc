@@ -10,6 +10,7 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/introspection_limits.h"
 #include "server/engine/request_check.h"
+#include "server/engine/session_bytes.h"
 
 namespace mnemon {
 namespace {
@@ -243,21 +244,9 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
     call.time_limit.reset();
     call.max_tokens = std::min(call.max_tokens, record.end->size - record.prompt_end);
   }
-  call.record = ChargedRecord(std::move(running));
+  call.record = std::make_shared<CallRecord>(std::move(running));
   context_->callbacks.Post(call.stream);
   return false;
-}
-
-std::shared_ptr<CallRecord> Engine::ChargedRecord(CallRecord record) const {
-  struct Charged {
-    CallRecord record;
-    ByteCharge charge;
-  };
-  const auto bytes = static_cast<int64_t>(record.prompt.size() * sizeof(int32_t));
-  auto charged = std::make_shared<Charged>(
-      std::move(record), ChargeOf(context_->memory, &EngineMemory::queue));
-  if (!charged->charge.TrySet(bytes)) return nullptr;
-  return {charged, &charged->record};
 }
 
 absl::Status Engine::CompleteRecord(Call& call, std::span<const int32_t> prompt) const {
@@ -270,9 +259,15 @@ absl::Status Engine::CompleteRecord(Call& call, std::span<const int32_t> prompt)
   CallRecord undone = *call.record;
   undone.prompt.assign(prompt.begin(), prompt.end());
   undone.delivered = undone.base;
-  call.undone = ChargedRecord(std::move(undone));
-  return call.undone ? absl::OkStatus()
-                     : context_->MemoryLimit(static_cast<int64_t>(prompt.size_bytes()));
+  // Its session may keep it for longer than the call runs.
+  ByteCharge charge = ChargeOf(context_->memory, &EngineMemory::histories);
+  const int64_t bytes = PromptBytes(undone);
+  if (!MakeRoom(bytes, SessionPersistence::Short::kResting,
+                [&] { return charge.TrySet(bytes); })) {
+    return engine_errors::MemoryLimit();
+  }
+  call.undone = WithCharge(std::move(undone), std::move(charge));
+  return absl::OkStatus();
 }
 
 }  // namespace mnemon

@@ -105,7 +105,10 @@ void JournalWriter::Run() {
       std::lock_guard lock(mutex_);
       if (first == nullptr && stopping_) return;
     }
-    if (!failed_.empty()) TryRecover();
+    if (!failed_.empty() && SteadyClock::now() >= next_try_) {
+      TryRecover();
+      next_try_ = SteadyClock::now() + kRetry;
+    }
     WriteAll(std::move(first));
     // Tokens that come within a moment share an entry.
     std::unique_lock lock(mutex_);

@@ -103,6 +103,7 @@ class JournalWriter {
   Journals unsynced_;
   Journals failed_;
   std::chrono::steady_clock::time_point last_commit_;
+  std::chrono::steady_clock::time_point next_try_;  // of TryRecover
 
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 #include "server/engine/session_bytes.h"
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/heap_bytes.h"
@@ -54,6 +55,15 @@ int64_t BytesOf(const SessionSampling& sampling) {
 
 int64_t SamplingBytes(const Session& session) {
   return session.sampling == nullptr ? 0 : BytesOf(*session.sampling);
+}
+
+std::shared_ptr<CallRecord> WithCharge(CallRecord record, ByteCharge charge) {
+  struct Charged {
+    CallRecord record;
+    ByteCharge charge;
+  };
+  auto charged = std::make_shared<Charged>(std::move(record), std::move(charge));
+  return {charged, &charged->record};
 }
 
 int64_t FreshBytes(const Session& session) {

@@ -4,12 +4,29 @@
 #include <new>
 #include <utility>
 
+#include "base/heap_bytes.h"
 #include "base/out_of_memory.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/rewind_tasks.h"
 #include "server/engine/session_tasks.h"
 
 namespace mnemon {
+namespace {
+
+// Of one id in a table of why sessions cannot be used, but for what is damaged: few
+// are.
+int64_t UnusableBytes(const std::string& id) {
+  struct Node {
+    void* next;
+    size_t hash;
+    std::string id;
+    void* why[3];
+  };
+  return HeapBytes(sizeof(Node)) + static_cast<int64_t>(sizeof(void*)) +
+         TextHeapBytes(id);
+}
+
+}  // namespace
 
 SessionPersistence::SessionPersistence(const EngineContext& context,
                                        SessionStore& store,
@@ -17,6 +34,7 @@ SessionPersistence::SessionPersistence(const EngineContext& context,
     : context_(context),
       store_(store, context.waiters),
       models_(models),
+      unusable_bytes_(ChargeOf(context.memory, &EngineMemory::sessions)),
       writer_(store, context.callbacks, context.waiters,
               {.record = [this](const auto& journal) { return RecordOf(journal); },
                .lost = [this](const auto& journal,
@@ -55,14 +73,28 @@ void SessionPersistence::Adopt(const std::shared_ptr<Session>& session,
 absl::Status SessionPersistence::CheckId(const std::string& id) const {
   std::lock_guard lock(mutex_);
   const auto found = unusable_.find(id);
-  return found == unusable_.end() ? absl::OkStatus() : found->second;
+  if (found == unusable_.end()) return absl::OkStatus();
+  const Unusable& why = found->second;
+  return why.damage ? *why.damage : engine_errors::SessionOfOtherModel(id, *why.model);
+}
+
+bool SessionPersistence::KeepUnusableLocked(const std::string& id, Unusable why) {
+  if (!unusable_.try_emplace(id, std::move(why)).second) return false;
+  unusable_bytes_.Set(unusable_bytes_.bytes() + UnusableBytes(id));
+  return true;
+}
+
+void SessionPersistence::DropUnusableLocked(const std::string& id) {
+  if (unusable_.erase(id) == 0) return;
+  unusable_bytes_.Set(unusable_bytes_.bytes() - UnusableBytes(id));
 }
 
 bool SessionPersistence::GiveUp(const std::string& id, const absl::Status& damage) {
   std::lock_guard lock(mutex_);
-  const auto [given_up, added] = unusable_.try_emplace(id, damage);
+  const bool added = KeepUnusableLocked(
+      id, {.damage = std::make_shared<const absl::Status>(damage), .model = nullptr});
   if (context_.directory.RemoveAsleep(id)) return true;
-  if (added) unusable_.erase(given_up);
+  if (added) DropUnusableLocked(id);
   return false;
 }
 
@@ -73,7 +105,7 @@ void SessionPersistence::DeleteDamaged(const std::string& id, OnSynced on_done) 
   journal->TryDelete(std::nullopt, [this, id, on_done](const absl::Status& status) {
     if (status.ok()) {
       std::lock_guard lock(mutex_);
-      unusable_.erase(id);
+      DropUnusableLocked(id);
       context_.directory.FreeId(id);
     }
     on_done(status);

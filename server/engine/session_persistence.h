@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -226,6 +227,15 @@ class SessionPersistence {
   // Once nothing works on it any more.
   void EndSweep(const Sweep& sweep);
 
+  // Why a session of the store is not in the directory: what of it is damaged; or null,
+  // and the model that it belongs to, one of other_models_.
+  struct Unusable {
+    std::shared_ptr<const absl::Status> damage;
+    const std::string* model = nullptr;
+  };
+  bool KeepUnusableLocked(const std::string& id, Unusable why);
+  void DropUnusableLocked(const std::string& id);
+
   const EngineContext& context_;
   BoundedStore store_;
   const std::vector<EngineModel> models_;
@@ -234,9 +244,10 @@ class SessionPersistence {
   // One history is read at a time by each of them, by the session's id.
   std::array<std::mutex, 16> loading_;
 
-  mutable std::mutex mutex_;  // guards all below
-  // Of sessions that are not in the directory: why.
-  std::unordered_map<std::string, absl::Status> unusable_;
+  mutable std::mutex mutex_;                            // guards all below
+  std::unordered_map<std::string, Unusable> unusable_;  // by id
+  ByteCharge unusable_bytes_;
+  std::set<std::string> other_models_;  // names
   std::condition_variable saved_;
   std::deque<std::shared_ptr<Session>> wanted_;
   // Those of RequestAtRest, the longest at rest first, and where each of them is.

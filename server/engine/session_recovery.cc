@@ -11,6 +11,7 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/journal_entry.h"
 #include "server/engine/request_check.h"
+#include "server/engine/session_bytes.h"
 #include "server/engine/session_persistence.h"
 #include "server/engine/store_survey.h"
 #include "server/engine/store_upgrade.h"
@@ -37,14 +38,22 @@ absl::StatusOr<Recovery> SessionPersistence::Recover() {
     for (const StoredCheckpoint& kept : session.journal.checkpoints) {
       snapshots.push_back(kept.snapshot.name);
     }
+    const std::string model = session.record ? session.record->model : "";
     absl::StatusOr<Found> found = FoundOf(id, std::move(session));
     if (found.ok()) {
       sessions.emplace(id, *std::move(found));
       continue;
     }
-    ++(absl::IsDataLoss(found.status()) ? recovery.damaged : recovery.foreign);
+    const bool damaged = absl::IsDataLoss(found.status());
+    ++(damaged ? recovery.damaged : recovery.foreign);
     std::lock_guard lock(mutex_);
-    unusable_.emplace(id, found.status());
+    Unusable why;
+    if (damaged) {
+      why.damage = std::make_shared<const absl::Status>(found.status());
+    } else {
+      why.model = &*other_models_.insert(model).first;
+    }
+    KeepUnusableLocked(id, std::move(why));
   }
   for (const std::string& id : survey.doubtful) {
     LogEvent(LogLevel::kError, "session_doubtful",
@@ -176,7 +185,9 @@ void SessionPersistence::RecoverCall(Session& session, Found& found) {
   const bool undone = !record->prompt.empty() || found.tokens < record->prompt_end;
   if (undone) found.tokens = std::min(found.tokens, record->base);
   if (undone && record->prompt.empty()) return;
-  session.newest_call = std::make_shared<CallRecord>(*record);
+  ByteCharge charge = ChargeOf(context_.memory, &EngineMemory::histories);
+  charge.Set(PromptBytes(*record));
+  session.newest_call = WithCharge(*record, std::move(charge));
   auto& ids = session.request_ids;
   if (!undone && std::find(ids.begin(), ids.end(), record->request_id) == ids.end()) {
     ids.push_back(record->request_id);

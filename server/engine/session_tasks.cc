@@ -224,8 +224,8 @@ class AdoptTask final : public AnsweringTask<bool> {
 class DropTask final : public AnsweringTask<bool> {
  public:
   DropTask(std::shared_ptr<Session> session, SessionDirectory& directory,
-           OnAnswer<bool> on_done)
-      : AnsweringTask(std::move(on_done)),
+           CallbackThreads& threads, OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done), &threads),
         session_(std::move(session)),
         directory_(directory) {}
 
@@ -335,8 +335,10 @@ std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
 
 std::shared_ptr<StateTask> MakeDropTask(std::shared_ptr<Session> session,
                                         SessionDirectory& directory,
+                                        CallbackThreads& threads,
                                         OnAnswer<bool> on_done) {
-  return std::make_shared<DropTask>(std::move(session), directory, std::move(on_done));
+  return std::make_shared<DropTask>(std::move(session), directory, threads,
+                                    std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,

@@ -85,9 +85,11 @@ std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
                                            SessionDirectory& directory,
                                            OnAnswer<bool> on_done);
 
-// Drops the states of a session at rest and of its checkpoints. The answer is true.
+// Drops the states of a session at rest and of its checkpoints. The answer is true, on
+// one of `threads`.
 std::shared_ptr<StateTask> MakeDropTask(std::shared_ptr<Session> session,
                                         SessionDirectory& directory,
+                                        CallbackThreads& threads,
                                         OnAnswer<bool> on_done);
 
 // Drops a state that is pinned.

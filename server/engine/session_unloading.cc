@@ -69,7 +69,7 @@ bool SessionPersistence::GiveUpHistories(int64_t bytes) {
       later.Add(MakeCallback([this] { SweepAgain(); }));
       sweep_due_ = true;
       lock.unlock();
-      context_.snapshots.PostLater(later);
+      context_.sweeps.PostLater(later);
       return true;
     }
     sweeping_ = true;
@@ -85,7 +85,7 @@ bool SessionPersistence::GiveUpHistories(int64_t bytes) {
   sweep->target = std::max(bytes, Part(context_.memory->shares.resting));
   sweep->sleep = SessionsShort() || NearlyFull(context_.memory->budget);
   const absl::Status begun = CatchOutOfMemory({}, [&] {
-    context_.snapshots.Post(MakeCallback([this, sweep] {
+    context_.sweeps.Post(MakeCallback([this, sweep] {
       const absl::Status found = CatchOutOfMemory({}, [&] {
         FindUnused(*sweep);
         UnloadSome(sweep);
@@ -214,8 +214,8 @@ void SessionPersistence::UnloadSome(const std::shared_ptr<Sweep>& sweep) {
         UnloadWritten(session, sweep);
       };
       dropped.Watch(context_.waiters, WaiterKind::kUnload);
-      runners_[session->model]->Do(
-          MakeDropTask(session, context_.directory, std::move(dropped)));
+      runners_[session->model]->Do(MakeDropTask(session, context_.directory,
+                                                context_.sweeps, std::move(dropped)));
     }
   }
 }
@@ -223,7 +223,7 @@ void SessionPersistence::UnloadSome(const std::shared_ptr<Sweep>& sweep) {
 void SessionPersistence::OneDone(const std::shared_ptr<Sweep>& sweep) {
   // Where nothing is stored any more, nothing else would go either.
   if (--sweep->under_way > 0 || sweep->failed) return;
-  context_.snapshots.Post(MakeCallback([this, sweep] {
+  context_.sweeps.Post(MakeCallback([this, sweep] {
     const absl::Status unloaded = CatchOutOfMemory({}, [&] {
       UnloadSome(sweep);
       return absl::OkStatus();

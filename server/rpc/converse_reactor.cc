@@ -51,6 +51,7 @@ class ConverseReactor final
       : engine_(shared.engine),
         calls_(shared.calls),
         admission_(shared.admission),
+        handlers_(shared.handlers),
         context_(context),
         call_record_(*CallOf(context)),
         holder_(std::make_shared<CallSerializer>()) {
@@ -96,25 +97,36 @@ class ConverseReactor final
   enum class Read { kIdle, kInFlight, kMessage, kEnd };
   enum class Next {
     kWait,
+    kHandler,    // a message that waits is for one of handlers_
     kWrite,      // response_
     kWriteLast,  // response_, then the stream ends with end_
     kEnd,        // with OK
   };
 
-  // REQUIRES: the caller holds holder_. Returns with it released, or held by a write in
-  // flight, or held for ever by the end of the call.
-  void Advance() {
+  // REQUIRES: the caller holds holder_; it `may_wait` on one of handlers_. Returns with
+  // it released, or held by a handler or a write in flight, or held for ever by the end
+  // of the call.
+  void Advance(bool may_wait = false) {
     do {
       if (const std::optional<absl::Status> stop = holder_->stop()) {
         return stream_ && absl::IsUnavailable(*stop) ? EndByServer(*stop) : End(*stop);
       }
       Next next = Next::kWait;
-      const absl::Status status = Guarded([&] { return Work(next); });
+      const absl::Status status = Guarded([&]() -> absl::Status {
+        MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
+        if (next != Next::kHandler) return absl::OkStatus();
+        handlers_.Run([this](const absl::Status& turn) {
+          turn.ok() ? Advance(/*may_wait=*/true) : End(turn);
+        });
+        return absl::OkStatus();
+      });
       if (!status.ok()) return End(status);
       switch (next) {
         case Next::kWait:
           NoteWait();
           break;
+        case Next::kHandler:
+          return;
         case Next::kWrite:
           open_call_->TakeCredits();
           holder_->PassOn();
@@ -128,8 +140,8 @@ class ConverseReactor final
     } while (!holder_->Release());
   }
 
-  absl::Status Work(Next& next) {
-    MNEMON_RETURN_IF_ERROR(TakeMessages(next));
+  absl::Status Work(Next& next, bool may_wait) {
+    MNEMON_RETURN_IF_ERROR(TakeMessages(next, may_wait));
     if (next != Next::kWait) return absl::OkStatus();
     if (stream_) MNEMON_RETURN_IF_ERROR(TakeOutput(next));
     if (next != Next::kWait || !closed_) return absl::OkStatus();
@@ -138,7 +150,7 @@ class ConverseReactor final
     return starved() ? NoCredits() : absl::OkStatus();
   }
 
-  absl::Status TakeMessages(Next& next) {
+  absl::Status TakeMessages(Next& next, bool may_wait) {
     while (next == Next::kWait && !interrupted_) {
       switch (read_.load()) {
         case Read::kIdle:
@@ -149,6 +161,11 @@ class ConverseReactor final
         case Read::kInFlight:
           return absl::OkStatus();
         case Read::kMessage:
+          // It looks for the session.
+          if (!may_wait && !stream_ && !request_.has_credits()) {
+            next = Next::kHandler;
+            return absl::OkStatus();
+          }
           read_ = Read::kIdle;
           MNEMON_RETURN_IF_ERROR(TakeMessage(next));
           break;
@@ -381,6 +398,7 @@ class ConverseReactor final
   Engine& engine_;
   OpenCalls& calls_;
   Admission& admission_;
+  HandlerThreads& handlers_;
   grpc::CallbackServerContext* const context_;
   RpcCall& call_record_;
   // Shared with the notifications of the engine and of the shutdown, which may come

@@ -33,12 +33,17 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
           if (turn->AcquireToStop(status)) Advance();
         },
         CancelFunctionOf(*context), CallOf(context)->connection());
-    const absl::Status status = Guarded([&] { return Begin(shared, *request); });
-    if (status.ok()) {
-      Advance();
-    } else {
-      End(status);
+    if (request->session().empty()) {
+      Begin(shared, *request, absl::OkStatus());
+      return;
     }
+    const absl::Status waits = Guarded([&] {
+      shared.handlers.Run([this, &shared, request](const absl::Status& turn) {
+        Begin(shared, *request, turn);
+      });
+      return absl::OkStatus();
+    });
+    if (!waits.ok()) Begin(shared, *request, waits);
   }
 
   void OnWriteDone(bool ok) override {
@@ -57,12 +62,18 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
  private:
-  absl::Status Begin(const CallServices& shared, const v1::GenerateRequest& message) {
+  // REQUIRES: the caller holds turn_. An error of `turn` refuses the call.
+  void Begin(const CallServices& shared, const v1::GenerateRequest& message,
+             const absl::Status& turn) {
+    if (const std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
     GenerateRequest request;
-    const absl::Status status =
-        Guarded([&] { return Start(shared, message, request); });
-    if (!status.ok()) shared.engine.RecordRefusal(request, status);
-    return status;
+    const absl::Status status = Guarded([&]() -> absl::Status {
+      MNEMON_RETURN_IF_ERROR(turn);
+      return Start(shared, message, request);
+    });
+    if (status.ok()) return Advance();
+    shared.engine.RecordRefusal(request, status);
+    End(status);
   }
 
   // Fills `request` as far as it comes.

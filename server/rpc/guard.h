@@ -11,8 +11,9 @@
 #include "absl/status/status.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
+#include "server/rpc/handler_threads.h"
 #include "server/rpc/late_answer.h"
-#include "server/rpc/open_calls.h"
+#include "server/rpc/reactors.h"
 #include "server/rpc/status_mapping.h"
 
 namespace mnemon {
@@ -40,29 +41,57 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// Answers a unary call later: `begin` gets a function to be called, from any thread,
-// with one that returns the status of the call, and may fill in the response before;
-// it is not called where the call was answered, or the server has ended it. An error
-// that `begin` returns or throws is the status then. `begin` is not called where the
-// server takes no calls any more.
+// The same on one of `handlers`, for a `body` that may wait.
+template <class Body>
+grpc::ServerUnaryReactor* AnswerApart(grpc::CallbackServerContext* context,
+                                      const RequestScope& scope,
+                                      HandlerThreads& handlers, const Body& body) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const auto finish = [=](const absl::Status& status) {
+    reactor->Finish(ToGrpcStatus(status, scope, context));
+  };
+  const absl::Status begun = Guarded([&] {
+    handlers.Run(
+        [=](const absl::Status& turn) { finish(turn.ok() ? Guarded(body) : turn); });
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) finish(begun);
+  return reactor;
+}
+
+// Answers a unary call later: `begin` is called on one of `shared.handlers`, and may
+// wait. It gets a function to be called, from any thread, with one that returns the
+// status of the call, and may fill in the response before; it is not called where the
+// call was answered, or the server has ended it. An error that `begin` returns or
+// throws is the status then. `begin` is not called where the server takes no calls any
+// more.
 template <class Begin>
 grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
-                                      const RequestScope& scope, OpenCalls& calls,
-                                      Begin&& begin) {
+                                      const RequestScope& scope,
+                                      const CallServices& shared, const Begin& begin) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  std::shared_ptr<LateAnswer> answer;
   const absl::Status status = Guarded([&]() -> absl::Status {
-    const auto answer = LateAnswer::Open(context, reactor, scope, calls);
-    // A refused call changes nothing.
-    if (answer->answered()) return absl::OkStatus();
+    answer = LateAnswer::Open(context, reactor, scope, shared.calls);
     const auto finish = [answer](const auto& write) {
       answer->Finish([&] { return Guarded(write); });
     };
-    const absl::Status begun = Guarded([&] { return begin(finish); });
-    if (!begun.ok()) finish([&] { return begun; });
+    shared.handlers.Run([=](const absl::Status& turn) {
+      answer->Begin([&] {
+        const absl::Status begun =
+            turn.ok() ? Guarded([&] { return begin(finish); }) : turn;
+        if (!begun.ok()) finish([&] { return begun; });
+      });
+    });
     return absl::OkStatus();
   });
-  // Nobody else knows the call yet.
-  if (!status.ok()) reactor->Finish(ToGrpcStatus(status, scope, context));
+  if (status.ok()) return reactor;
+  if (answer != nullptr) {
+    answer->Finish([&] { return status; });
+  } else {
+    // Nobody else knows the call yet.
+    reactor->Finish(ToGrpcStatus(status, scope, context));
+  }
   return reactor;
 }
 

@@ -26,11 +26,30 @@ std::shared_ptr<LateAnswer> LateAnswer::Open(grpc::CallbackServerContext* contex
   return answer;
 }
 
+bool LateAnswer::Enter() {
+  std::lock_guard lock(mutex_);
+  return beginning_ = !answered_;
+}
+
+void LateAnswer::Leave() {
+  std::optional<absl::Status> end;
+  {
+    std::lock_guard lock(mutex_);
+    beginning_ = false;
+    end = std::move(end_);
+  }
+  if (end) FinishWith(*end);
+}
+
 void LateAnswer::FinishWith(const absl::Status& status) {
   std::shared_ptr<OpenCall> open;
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
+    if (beginning_) {
+      end_ = status;
+      return;
+    }
     open = std::move(open_);
   }
   // Before the call ends: then the server, and `calls_`, may.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <grpcpp/server_context.h>
@@ -26,7 +27,14 @@ class LateAnswer {
                                           grpc::ServerUnaryReactor* reactor,
                                           const RequestScope& scope, OpenCalls& calls);
 
-  bool answered() const { return answered_; }
+  // Calls `body`, which must not throw, unless the call was answered: who is refused
+  // changes nothing. The messages of the call stay until it has returned.
+  template <class Body>
+  void Begin(const Body& body) {
+    if (!Enter()) return;
+    body();
+    Leave();
+  }
 
   // Finishes the call with the status that `write` returns, which may fill in the
   // response and must not throw. Not called when the call was finished: then the
@@ -42,6 +50,8 @@ class LateAnswer {
              RequestScope scope, OpenCalls& calls)
       : context_(context), reactor_(reactor), scope_(std::move(scope)), calls_(calls) {}
 
+  bool Enter();
+  void Leave();
   void FinishWith(const absl::Status& status);
 
   grpc::CallbackServerContext* const context_;
@@ -53,6 +63,8 @@ class LateAnswer {
   std::mutex mutex_;
   std::shared_ptr<OpenCall> open_;  // guarded by mutex_, as all below
   bool closed_ = false;
+  bool beginning_ = false;
+  std::optional<absl::Status> end_;  // that came meanwhile
 };
 
 }  // namespace mnemon

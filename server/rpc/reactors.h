@@ -14,6 +14,7 @@
 #include "server/engine/engine.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/handler_threads.h"
 #include "server/rpc/open_calls.h"
 
 namespace mnemon {
@@ -23,6 +24,7 @@ struct CallServices {
   Engine& engine;
   OpenCalls& calls;
   Admission& admission;
+  HandlerThreads& handlers;  // for all that looks for a session
 };
 
 // The name of the model that serves a call: that of the session, or the one named,

@@ -24,6 +24,7 @@ class ScoreReactor final
   ScoreReactor(const CallServices& shared, grpc::CallbackServerContext* context)
       : engine_(shared.engine),
         calls_(shared.calls),
+        handlers_(shared.handlers),
         context_(context),
         call_record_(*CallOf(context)),
         turn_(std::make_shared<CallSerializer>()) {
@@ -70,31 +71,49 @@ class ScoreReactor final
 
  private:
   enum class Read { kIdle, kInFlight, kMessage, kEnd };
+  enum class Next {
+    kWait,
+    kHandler,    // a message that waits is for one of handlers_
+    kWrite,      // response_
+    kWriteLast,  // response_, then the stream ends with end_
+  };
 
-  // REQUIRES: the caller holds turn_. Returns with turn_ released, or held by a write
-  // in flight, or held for ever by the end of the call.
-  void Advance() {
+  // REQUIRES: the caller holds turn_; it `may_wait` on one of handlers_. Returns with
+  // turn_ released, or held by a handler or a write in flight, or held for ever by the
+  // end of the call.
+  void Advance(bool may_wait = false) {
     do {
       if (const std::optional<absl::Status> stop = turn_->stop()) {
         return call_ && absl::IsUnavailable(*stop) ? EndByServer(*stop) : End(*stop);
       }
-      bool writing = false;
-      const absl::Status status = Guarded([&] { return Work(writing); });
+      Next next = Next::kWait;
+      const absl::Status status = Guarded([&]() -> absl::Status {
+        MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
+        if (next != Next::kHandler) return absl::OkStatus();
+        handlers_.Run([this](const absl::Status& turn) {
+          turn.ok() ? Advance(/*may_wait=*/true) : End(turn);
+        });
+        return absl::OkStatus();
+      });
       if (!status.ok()) return End(status);
-      if (over_) {
-        open_->AwaitTransport();
-        return StartWriteAndFinish(&response_, {},
-                                   ToGrpcStatus(end_, scope_, context_));
-      }
-      if (writing) {
-        turn_->PassOn();
-        open_->AwaitTransport();
-        return StartWrite(&response_);
+      switch (next) {
+        case Next::kWait:
+          break;
+        case Next::kHandler:
+          return;
+        case Next::kWrite:
+          turn_->PassOn();
+          open_->AwaitTransport();
+          return StartWrite(&response_);
+        case Next::kWriteLast:
+          open_->AwaitTransport();
+          return StartWriteAndFinish(&response_, {},
+                                     ToGrpcStatus(end_, scope_, context_));
       }
     } while (!turn_->Release());
   }
 
-  absl::Status Work(bool& writing) {
+  absl::Status Work(Next& next, bool may_wait) {
     if (std::exchange(asked_, false)) call_->close();
     if (call_) {
       const TokenChunk chunk = call_->stream->Take();
@@ -103,10 +122,10 @@ class ScoreReactor final
       // Scores that came with an error are delivered before it.
       if (chunk.logprobs.empty()) MNEMON_RETURN_IF_ERROR(chunk.status);
       Fill(chunk);
-      over_ = chunk.finished;
       end_ = chunk.status;
-      writing = !chunk.logprobs.empty();
-      if (over_ || writing) return absl::OkStatus();
+      if (!chunk.logprobs.empty()) next = Next::kWrite;
+      if (chunk.finished) next = Next::kWriteLast;
+      if (next != Next::kWait) return absl::OkStatus();
     }
     // The parts so far are answered: on to the next one.
     while (awaited_ == 0) {
@@ -119,6 +138,11 @@ class ScoreReactor final
         case Read::kInFlight:
           return absl::OkStatus();
         case Read::kMessage:
+          // It looks for the session.
+          if (!may_wait && !call_) {
+            next = Next::kHandler;
+            return absl::OkStatus();
+          }
           read_ = Read::kIdle;
           MNEMON_RETURN_IF_ERROR(TakeMessage());
           break;
@@ -130,7 +154,8 @@ class ScoreReactor final
           // no message any more.
           if (commit_) {
             response_.Clear();
-            writing = asked_ = true;
+            asked_ = true;
+            next = Next::kWrite;
           } else {
             call_->close();
           }
@@ -217,6 +242,7 @@ class ScoreReactor final
 
   Engine& engine_;
   OpenCalls& calls_;
+  HandlerThreads& handlers_;
   grpc::CallbackServerContext* const context_;
   RpcCall& call_record_;
   // Shared with the notifications of the engine and of the shutdown, which may come
@@ -229,8 +255,7 @@ class ScoreReactor final
   bool commit_ = false;
   bool closed_ = false;  // the caller has sent all
   bool asked_ = false;   // whether the caller is there to have it committed
-  bool over_ = false;    // the last message is in response_
-  absl::Status end_;     // when over_: how the call ends
+  absl::Status end_;     // of the stream, behind response_
   int64_t awaited_ = 0;  // tokens of the parts so far that were not scored yet
   int64_t scored_ = 0;
   double logprob_sum_ = 0;

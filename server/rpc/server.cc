@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/drain.h"
+#include "server/rpc/handler_threads.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/reflection.h"
@@ -86,8 +88,10 @@ class GrpcServer final : public RpcServer {
                         .end_idle = [this] { EndIdleCalls(); },
                         .save = [this](auto deadline) { SaveSessions(deadline); },
                         .waiting = [this] { return TextOf(engine_.waiters()); }}) {
-    const CallServices shared{
-        .engine = engine, .calls = calls_, .admission = admission_};
+    const CallServices shared{.engine = engine,
+                              .calls = calls_,
+                              .admission = admission_,
+                              .handlers = handlers_};
     services_.push_back(MakeGenerationService(shared));
     services_.push_back(MakeSessionsService(shared));
     services_.push_back(MakeModelsService(engine));
@@ -119,9 +123,6 @@ class GrpcServer final : public RpcServer {
     grpc::ServerBuilder builder;
     SetChannelArguments(options, builder);
     transport_->AddTo(builder);
-    if (options.local_channel) {
-      builder.AddListeningPort(local_address_, grpc::InsecureServerCredentials());
-    }
     for (const auto& service : services_) builder.RegisterService(service.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
@@ -134,7 +135,7 @@ class GrpcServer final : public RpcServer {
         static_cast<size_t>(2 * options.max_bytes_in_flight)));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return ListenFailed(address, "listen");
-    return transport_->Start();
+    return transport_->Start(options.local_channel ? local_name_ : "");
   }
 
   int port() const override { return transport_->port(); }
@@ -147,8 +148,8 @@ class GrpcServer final : public RpcServer {
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLocalWindow);
     arguments.SetMaxReceiveMessageSize(-1);
-    return grpc::CreateCustomChannel(local_address_, grpc::InsecureChannelCredentials(),
-                                     arguments);
+    return grpc::CreateCustomChannel(StrCat("unix-abstract:", local_name_),
+                                     grpc::InsecureChannelCredentials(), arguments);
   }
 
   ConnectionCounts connections() const override {
@@ -215,13 +216,14 @@ class GrpcServer final : public RpcServer {
   OpenCalls calls_;
   Admission admission_;
   Drain drain_;
+  HandlerThreads handlers_;
   // Constant once Listen has returned.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<grpc::Server> server_;
   // Of LocalChannel. gRPC's transport within a process is no way for it: in 1.51 the
   // last message of a stream is lost where nobody reads when it is sent.
-  const std::string local_address_ = "unix-abstract:mnemon-" + RandomId();
+  const std::string local_name_ = "mnemon-" + RandomId();
 
   std::mutex shutdown_mutex_;
   bool closed_ = false;  // guarded by shutdown_mutex_
@@ -262,7 +264,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.listen, "listen"));
   InstallLibraryLogs();
-  auto server = std::make_unique<GrpcServer>(engine, options);
+  std::unique_ptr<GrpcServer> server;
+  try {
+    server = std::make_unique<GrpcServer>(engine, options);
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(StrCat("no thread for calls: ", error.what()));
+  }
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
   server->UpdateReadiness();
   return server;

@@ -22,8 +22,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
           // The model by the request alone: a session of this id may be of another one.
@@ -40,23 +40,25 @@ class SessionsService final : public v1::Sessions::CallbackService {
 
   Unary* GetSession(Context* context, const v1::GetSessionRequest* request,
                     v1::Session* response) override {
-    return Answer(context, {.session = request->name()}, [&]() -> absl::Status {
-      MNEMON_ASSIGN_OR_RETURN(std::string id,
-                              ParseSessionResource(request->name(), "name"));
-      CallOf(context)->SetSession(id);
-      MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.GetSession(id));
-      CallOf(context)->SetModel(facts.model);
-      ToMessage(facts, *response);
-      return absl::OkStatus();
-    });
+    return AnswerApart(
+        context, {.session = request->name()}, shared_.handlers,
+        [=, this]() -> absl::Status {
+          MNEMON_ASSIGN_OR_RETURN(std::string id,
+                                  ParseSessionResource(request->name(), "name"));
+          CallOf(context)->SetSession(id);
+          MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.GetSession(id));
+          CallOf(context)->SetModel(facts.model);
+          ToMessage(facts, *response);
+          return absl::OkStatus();
+        });
   }
 
   Unary* GetSessionHistory(Context* context,
                            const v1::GetSessionHistoryRequest* request,
                            v1::SessionHistory* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_ASSIGN_OR_RETURN(std::string id,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, id, "");
@@ -71,7 +73,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
 
   Unary* ListSessions(Context* context, const v1::ListSessionsRequest* request,
                       v1::ListSessionsResponse* response) override {
-    return Answer(context, {}, [&]() -> absl::Status {
+    return AnswerApart(context, {}, shared_.handlers, [=, this]() -> absl::Status {
       MNEMON_ASSIGN_OR_RETURN(SessionPage page,
                               engine_.ListSessions(FromMessage(*request)));
       ReserveMore(page.sessions.size(), *response->mutable_sessions());
@@ -86,8 +88,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(UpdateSessionRequest update, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, update.session, "");
@@ -100,8 +102,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty*) override {
     return AnswerLater(
-        context, {.session = request->name()}, shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_ASSIGN_OR_RETURN(std::string id,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, id, "");
@@ -122,8 +124,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* ForkSession(Context* context, const v1::ForkSessionRequest* request,
                      v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(ForkSessionRequest fork, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, fork.session, "");
@@ -136,8 +138,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* RewindSession(Context* context, const v1::RewindSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(RewindSessionRequest rewind, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, rewind.session, "");
@@ -151,8 +153,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
                            const v1::CheckpointSessionRequest* request,
                            v1::Checkpoint* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           CheckpointSessionRequest checkpoint{.id = request->checkpoint_id(),
                                               .request_id = request->request_id()};
@@ -179,8 +181,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* VerifySession(Context* context, const v1::VerifySessionRequest* request,
                        v1::VerifySessionResponse* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, shared_.calls,
-        [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_,
+        [=, this](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           VerifySessionRequest verify{.session = {}, .replay = request->replay()};
           MNEMON_ASSIGN_OR_RETURN(verify.session,

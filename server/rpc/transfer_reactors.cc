@@ -58,8 +58,13 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
           if (turn->AcquireToStop(status)) Advance();
         },
         CancelFunctionOf(*context), CallOf(context)->connection());
-    const absl::Status begun = Guarded([&] { return Begin(shared, request.name()); });
-    begun.ok() ? Advance() : End(begun);
+    const absl::Status waits = Guarded([&] {
+      shared.handlers.Run([this, &shared, &request](const absl::Status& turn) {
+        turn.ok() ? Begin(shared, request.name()) : End(turn);
+      });
+      return absl::OkStatus();
+    });
+    if (!waits.ok()) End(waits);
   }
 
   void OnWriteDone(bool ok) override {
@@ -78,7 +83,14 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
   }
 
  private:
-  absl::Status Begin(const CallServices& shared, const std::string& name) {
+  // REQUIRES: the caller holds turn_.
+  void Begin(const CallServices& shared, const std::string& name) {
+    if (const auto stop = turn_->stop()) return End(*stop);
+    const absl::Status begun = Guarded([&] { return Start(shared, name); });
+    begun.ok() ? Advance() : End(begun);
+  }
+
+  absl::Status Start(const CallServices& shared, const std::string& name) {
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
     MNEMON_ASSIGN_OR_RETURN(const std::string id, ParseSessionResource(name, "name"));
     RecordNames(*CallOf(context_), shared.engine, id, "");
@@ -152,6 +164,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
                 v1::Session& response)
       : engine_(shared.engine),
         calls_(shared.calls),
+        handlers_(shared.handlers),
         context_(context),
         response_(response),
         turn_(std::make_shared<CallSerializer>()),
@@ -188,20 +201,36 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
  private:
   enum class Read { kIdle, kInFlight, kMessage, kEnd };
 
-  // REQUIRES: the caller holds turn_.
-  void Advance() {
+  enum class Next {
+    kWait,
+    kHandler,  // the import is for one of handlers_
+    kEnd,      // with OK
+  };
+
+  // REQUIRES: the caller holds turn_; it `may_wait` on one of handlers_. Returns with
+  // turn_ released, or held by a handler, or held for ever by the end of the call.
+  void Advance(bool may_wait = false) {
     do {
       if (const auto stop = turn_->stop()) return End(*stop);
-      bool over = false;
-      const absl::Status status = Guarded([&] { return Work(over); });
-      if (!status.ok() || over) return End(status);
+      Next next = Next::kWait;
+      const absl::Status status = Guarded([&]() -> absl::Status {
+        MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
+        if (next != Next::kHandler) return absl::OkStatus();
+        handlers_.Run([this](const absl::Status& turn) {
+          turn.ok() ? Advance(/*may_wait=*/true) : End(turn);
+        });
+        return absl::OkStatus();
+      });
+      if (!status.ok() || next == Next::kEnd) return End(status);
+      if (next == Next::kHandler) return;
     } while (!turn_->Release());
   }
 
-  absl::Status Work(bool& over) {
+  absl::Status Work(Next& next, bool may_wait) {
     if (auto imported = arrival_->Take()) {
       MNEMON_RETURN_IF_ERROR(imported->status());
-      imported_ = over = true;
+      imported_ = true;
+      next = Next::kEnd;
       CallOf(context_)->AddDelivered();
       CallOf(context_)->SetSession((*imported)->id);
       ToMessage(**imported, response_);
@@ -222,7 +251,13 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
       case Read::kEnd:
         break;
     }
-    return std::exchange(sent_, true) ? absl::OkStatus() : Import();
+    if (sent_) return absl::OkStatus();
+    if (!may_wait) {
+      next = Next::kHandler;
+      return absl::OkStatus();
+    }
+    sent_ = true;
+    return Import();
   }
 
   absl::Status TakeMessage() {
@@ -277,6 +312,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
 
   Engine& engine_;
   OpenCalls& calls_;
+  HandlerThreads& handlers_;
   grpc::CallbackServerContext* const context_;
   v1::Session& response_;
   const std::shared_ptr<CallSerializer> turn_;

@@ -70,19 +70,27 @@ void Transport::AddTo(grpc::ServerBuilder& builder) {
   poll_threads_.AddTo(builder);
 }
 
-absl::Status Transport::Start() {
+absl::Status Transport::Start(const std::string& local_name) {
   MNEMON_RETURN_IF_ERROR(poll_threads_.Start());
   MNEMON_RETURN_IF_ERROR(watch_.Start());
-  // Not on the listener's thread: gRPC may go on to read the connection.
-  MNEMON_RETURN_IF_ERROR(listener_->Start([this](Descriptor accepted) {
-    auto owner = std::make_shared<Descriptor>(std::move(accepted));
-    poll_threads_.Run([this, owner] { HandOver(std::move(*owner)); });
-  }));
+  const auto hand_over = [this](Descriptor accepted) {
+    HandOverLater(std::move(accepted));
+  };
+  MNEMON_RETURN_IF_ERROR(listener_->Start(hand_over));
+  if (!local_name.empty()) {
+    MNEMON_ASSIGN_OR_RETURN(local_listener_, LocalListener::Open(local_name));
+    MNEMON_RETURN_IF_ERROR(local_listener_->Start(hand_over));
+  }
   MNEMON_ASSIGN_OR_RETURN(probe_,
                           PortProbe::Start(listener_->own_address(), table_,
                                            {.reopen = [this] { listener_->Reopen(); },
                                             .give_up = options_.on_unreachable}));
   return absl::OkStatus();
+}
+
+void Transport::HandOverLater(Descriptor accepted) {
+  auto owner = std::make_shared<Descriptor>(std::move(accepted));
+  poll_threads_.Run([this, owner] { HandOver(std::move(*owner)); });
 }
 
 void Transport::HandOver(Descriptor accepted) {
@@ -102,6 +110,7 @@ void Transport::HandOver(Descriptor accepted) {
 void Transport::StopAccepting(std::chrono::milliseconds left) {
   if (probe_ != nullptr) probe_->Stop();
   listener_->StopAccepting();
+  if (local_listener_ != nullptr) local_listener_->Stop();
   watch_.ShutDownAllAt(std::chrono::steady_clock::now() + left);
   std::unique_lock lock(mutex_);
   accepting_ = false;

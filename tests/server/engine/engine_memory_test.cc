@@ -51,6 +51,30 @@ TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   EXPECT_EQ(now().used, now().state_reserve);
 }
 
+// One whose consumer has gone before the first token keeps its prompt with its session,
+// for whoever resumes it: within the share of what stays.
+TEST(EngineMemory, PromptsKeptToBeResumedCountAsHistories) {
+  ToyServer server(ToyState::kAppend, {}, 4096);
+  const auto now = [&] { return server.engine->Stats().memory; };
+  server.CreateSession("a");
+  server.decoder.Allow(0);
+  GenerateRequest request = Ask(Tokens(600, 1), 10, "a");
+  request.request_id = "00000000-0000-4000-8000-000000000001";
+  Reader call(*server.engine, request);
+  ASSERT_TRUE(call.status().ok());
+  server.decoder.AwaitHeld();
+  call.stream().Cancel();
+  server.decoder.AllowAll();
+  EXPECT_TRUE(absl::IsCancelled(call.Finish().status));
+  server.AwaitIdle();
+  EXPECT_EQ(server.Position("a"), 0);
+  EXPECT_EQ(now().queue, 0);
+  EXPECT_GE(now().histories, 600 * static_cast<int64_t>(sizeof(int32_t)));
+  ASSERT_TRUE(server.engine->DeleteSession("a").ok());
+  ASSERT_TRUE(AwaitMemory(
+      *server.engine, [](const MemoryStats& memory) { return memory.histories == 0; }));
+}
+
 // From the start what they can grow to: the memory of as many different tokens as there
 // can be.
 TEST(EngineMemory, CountsOfPenaltiesAreChargedOnceAndExactly) {

@@ -409,6 +409,29 @@ TEST_F(Sleepers, TheIdOfOneThatHasExpiredIsFree) {
   EXPECT_EQ(HistoryOf("a"), Joined({1, 2, 3}, first.tokens));
 }
 
+// They are told of, counted, and there again once their model is.
+TEST_F(Sleepers, SessionsOfOtherModelsStay) {
+  Start();
+  Make("a", std::nullopt);
+  server_.reset();
+  {
+    ToyDecoder decoder(ToyState::kFixed);
+    EngineModel other;
+    other.facts.name = "other";
+    other.decoder = &decoder;
+    Engine::Options options;
+    options.store = &store_;
+    const auto made = Engine::Create({other}, options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const absl::Status status = (*made)->GetSession("a").status();
+    EXPECT_EQ(ReasonOf(status), "MODEL_FINGERPRINT");
+    EXPECT_EQ(GetErrorDetail(status)->metadata["model"], "toy");
+    EXPECT_GT((*made)->Stats().memory.sessions, 0);
+  }
+  Start();
+  EXPECT_TRUE(engine().GetSession("a").ok());
+}
+
 // A request whose session has expired between two looks makes another one, at once.
 TEST_F(Sleepers, ARequestMakesASessionAgainWhenItsOwnHasExpired) {
   const std::string request = "00000000-0000-4000-8000-000000000001";

@@ -74,7 +74,7 @@ TEST_P(EngineUnloading, MoreHistoriesThanMemory) {
 
 // Calls, forks, rewinds and checkpoints beside sweeps, as many as there can be.
 TEST_P(EngineUnloading, BesideAllThatUsesHistories) {
-  constexpr int kThreads = 4, kTurns = 20;
+  constexpr int kThreads = 4, kTurns = 12;
   StoredServer stored(Path(), GetParam(), {.memory_bytes = Narrow(GetParam())},
                       1 << 16);
   std::atomic<bool> done = false;

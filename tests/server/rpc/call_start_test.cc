@@ -47,8 +47,10 @@ class CallStart : public ::testing::Test {
     EngineModel encoder{.facts = {.name = "encoder", .vocab = ToyPredictor::kVocab},
                         .predictor = &predictor_};
     engine_ = *Engine::Create({toy, encoder}, {});
-    service_ = MakeGenerationService(
-        {.engine = *engine_, .calls = calls_, .admission = admission_});
+    service_ = MakeGenerationService({.engine = *engine_,
+                                      .calls = calls_,
+                                      .admission = admission_,
+                                      .handlers = handlers_});
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
     interceptors.push_back(MakeCallInterceptors(nullptr, connections_));
@@ -113,6 +115,7 @@ class CallStart : public ::testing::Test {
   ConnectionTable connections_{1, 1};
   OpenCalls calls_{Clock::Real()};
   Admission admission_{1e6, clock_};
+  HandlerThreads handlers_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Generation::Stub> stub_;

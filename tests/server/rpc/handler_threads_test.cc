@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/handler_threads.h"
+
+#include <thread>
+#include <vector>
+
+#include "base/strings.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/held_store.h"
+#include "tests/server/rpc/rig.h"
+
+namespace mnemon {
+namespace {
+
+// More than threads of gRPC and handlers together.
+constexpr int kReaders = 2 * HandlerThreads::kCount;
+
+// Whoever needs what the store reads waits for it; streams, other calls and the ends of
+// cancelled ones do not.
+TEST(HandlerThreads, ReadsThatHangKeepNoOthers) {
+  HeldStore store;
+  RigOptions options;
+  options.engine.store = &store;
+  {
+    Rig rig(options);
+    for (int i = 0; i < kReaders; ++i) {
+      const std::string id = StrCat("s", i);
+      ASSERT_TRUE(rig.client->CreateSession({.id = id}).ok());
+      const Collected turn =
+          Collect(*rig.client, {.session = id, .tokens = {1, 2}, .max_tokens = 1});
+      ASSERT_TRUE(turn.result.ok()) << turn.result.status();
+    }
+  }
+  Rig rig(options);
+  store.HoldReads(StoreTable::kJournal);
+  std::vector<grpc::Status> read(kReaders);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.emplace_back([&, i] {
+      BoundedContext context;
+      v1::GetSessionHistoryRequest request;
+      request.set_name(StrCat("sessions/s", i));
+      v1::SessionHistory history;
+      read[i] = rig.sessions->GetSessionHistory(&context, request, &history);
+    });
+  }
+  EXPECT_TRUE(store.AwaitHeldRead(kPatience));
+  EXPECT_TRUE(Eventually([&] { return rig.server->open_calls() == kReaders; }));
+  const Collected other = Collect(*rig.client, {.tokens = {1, 2}, .max_tokens = 50});
+  EXPECT_TRUE(other.result.ok()) << other.result.status();
+  EXPECT_EQ(other.tokens.size(), 50u);
+  store.OpenReads();
+  for (std::thread& reader : readers) reader.join();
+  for (const grpc::Status& status : read)
+    EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// One that is cancelled, or stopped with the server, while it waits for a handler does
+// nothing then.
+TEST(HandlerThreads, WhatEndsBeforeItsTurnDoesNothing) {
+  HeldStore store;
+  RigOptions options;
+  options.engine.store = &store;
+  {
+    Rig rig(options);
+    for (int i = 0; i < HandlerThreads::kCount; ++i) {
+      const std::string id = StrCat("s", i);
+      ASSERT_TRUE(rig.client->CreateSession({.id = id}).ok());
+      const Collected turn =
+          Collect(*rig.client, {.session = id, .tokens = {1, 2}, .max_tokens = 1});
+      ASSERT_TRUE(turn.result.ok()) << turn.result.status();
+    }
+    ASSERT_TRUE(rig.client->CreateSession({.id = "kept"}).ok());
+  }
+  Rig rig(options);
+  store.HoldReads(StoreTable::kJournal);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < HandlerThreads::kCount; ++i) {
+    readers.emplace_back([&, i] {
+      BoundedContext context;
+      v1::GetSessionHistoryRequest request;
+      request.set_name(StrCat("sessions/s", i));
+      v1::SessionHistory history;
+      EXPECT_TRUE(rig.sessions->GetSessionHistory(&context, request, &history).ok());
+    });
+  }
+  const auto open = [&](size_t count) {
+    return Eventually([&] { return rig.server->open_calls() == count; });
+  };
+  EXPECT_TRUE(open(HandlerThreads::kCount));
+  BoundedContext context;
+  v1::GenerateRequest request;
+  request.set_session("sessions/kept");
+  request.mutable_prompt()->mutable_tokens()->add_ids(1);
+  const auto turn = rig.generation->Generate(&context, request);
+  EXPECT_TRUE(open(HandlerThreads::kCount + 1));
+  context.TryCancel();
+  store.OpenReads();
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(open(0));
+  const auto kept = rig.engine->GetSession("kept");
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->position, 0);
+  v1::GenerateResponse response;
+  EXPECT_FALSE(turn->Read(&response));
+  EXPECT_EQ(turn->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+}  // namespace
+}  // namespace mnemon
