@@ -112,7 +112,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Of a call that can be resumed: what the session remembers of it while it runs, and,
   // where it is rolled back, the same with the tokens of its prompt; else null.
   std::shared_ptr<CallRecord> record;
-  std::shared_ptr<const CallRecord> undone;
+  std::shared_ptr<ChargedRecord> undone;
   // It goes on with the newest call of its session, behind this index; then its number
   // among those that do (SessionDirectory::BeginResume).
   std::optional<int64_t> resume_after;

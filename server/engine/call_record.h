@@ -21,10 +21,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/byte_budget.h"
 #include "server/engine/request.h"
 
 namespace mnemon {
@@ -69,6 +71,16 @@ struct CallRecord {
 
   bool operator==(const CallRecord&) const = default;
 };
+
+// One with the charge of its prompt, which is on its way into the history.
+struct ChargedRecord : CallRecord {
+  ChargedRecord(CallRecord record, ByteCharge its_charge)
+      : CallRecord(std::move(record)), charge(std::move(its_charge)) {}
+  ByteCharge charge;
+};
+inline int64_t PromptBytes(const CallRecord& record) {
+  return static_cast<int64_t>(record.prompt.size() * sizeof(int32_t));
+}
 
 // SHA-256, hexadecimal, of all that decides the tokens and the stream of a request.
 std::string HashOf(const GenerateRequest& request);

@@ -10,9 +10,6 @@
 namespace mnemon {
 namespace {
 
-// Taken by a thread at a time: few locks, and still work for the others.
-constexpr size_t kMostAtOnce = 16;
-
 class LogLine final : public Callback {
  public:
   LogLine(std::string_view event, std::string_view error)
@@ -91,8 +88,9 @@ std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view e
   }
 }
 
-CallbackThreads::CallbackThreads(int count, std::chrono::milliseconds delay)
-    : delay_(delay) {
+CallbackThreads::CallbackThreads(int count, std::chrono::milliseconds delay,
+                                 size_t most_at_once)
+    : delay_(delay), most_at_once_(most_at_once) {
   try {
     for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
   } catch (...) {
@@ -118,7 +116,8 @@ void CallbackThreads::Post(CallbackList& batch) {
   {
     std::lock_guard lock(mutex_);
     if (!ending_) {
-      wake = std::min<int>(waiting_, 1 + static_cast<int>(batch.size() / kMostAtOnce));
+      wake =
+          std::min<int>(waiting_, 1 + static_cast<int>(batch.size() / most_at_once_));
       queue_.Take(batch);
     }
   }
@@ -171,7 +170,7 @@ void CallbackThreads::Loop() {
     }
     if (queue_.empty()) return;
     const size_t share = queue_.size() / threads_.size() + 1;
-    taken.Take(queue_, std::min(share, kMostAtOnce));
+    taken.Take(queue_, std::min(share, most_at_once_));
     lock.unlock();
     taken.RunAll();
     lock.lock();

@@ -77,9 +77,14 @@ class CallbackThreads {
  public:
   // How long those of PostLater wait at most for others, unless it is given.
   static constexpr std::chrono::milliseconds kDelay{1};
+  // How many a thread takes at once at most, unless it is given.
+  static constexpr size_t kMostAtOnce = 16;
 
-  // `count` >= 1. Throws std::system_error when the system gives no more threads.
-  explicit CallbackThreads(int count, std::chrono::milliseconds delay = kDelay);
+  // `count` >= 1; `most_at_once` >= 1: one, where what is called may wait, and the next
+  // one is for another thread. Throws std::system_error when the system gives no more
+  // threads.
+  explicit CallbackThreads(int count, std::chrono::milliseconds delay = kDelay,
+                           size_t most_at_once = kMostAtOnce);
   ~CallbackThreads() { Stop(); }
   CallbackThreads(const CallbackThreads&) = delete;
   CallbackThreads& operator=(const CallbackThreads&) = delete;
@@ -98,6 +103,7 @@ class CallbackThreads {
   void MoveDueLocked();
 
   const std::chrono::milliseconds delay_;
+  const size_t most_at_once_;
   std::mutex mutex_;
   std::condition_variable work_;
   CallbackList queue_;                         // guarded by mutex_, as all below

@@ -633,7 +633,7 @@ EngineStats Engine::Stats() const {
   stats.memory.state_reserve = std::max<int64_t>(
       0, memory.state.bytes() - stats.memory.state - stats.memory.shadows);
   stats.memory.images = memory.images.bytes();
-  stats.memory.sessions = memory.sessions.bytes();
+  stats.memory.sessions = memory.sessions.bytes() + memory.unusable.bytes();
   stats.memory.histories = memory.histories.bytes();
   stats.memory.prompts = memory.prompts.bytes();
   stats.memory.queue = memory.queue.bytes();

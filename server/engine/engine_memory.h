@@ -54,6 +54,7 @@ struct EngineMemory {
   ByteBudget resting{shares.resting, &budget};
   ByteBudget small{shares.sessions, &resting};
   ByteAccount sessions{small};      // sessions and checkpoints, but for their tokens
+  ByteAccount unusable{small};      // ids of sessions that are not there, and why
   ByteAccount histories{resting};   // of sessions, prompts that wait included
   ByteAccount prompts{budget};      // histories of calls without a session, and copies
   ByteAccount state{budget};        // runs of blocks, in use or in reserve: BlockRuns

@@ -10,7 +10,6 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/introspection_limits.h"
 #include "server/engine/request_check.h"
-#include "server/engine/session_bytes.h"
 
 namespace mnemon {
 namespace {
@@ -259,15 +258,11 @@ absl::Status Engine::CompleteRecord(Call& call, std::span<const int32_t> prompt)
   CallRecord undone = *call.record;
   undone.prompt.assign(prompt.begin(), prompt.end());
   undone.delivered = undone.base;
-  // Its session may keep it for longer than the call runs.
-  ByteCharge charge = ChargeOf(context_->memory, &EngineMemory::histories);
-  const int64_t bytes = PromptBytes(undone);
-  if (!MakeRoom(bytes, SessionPersistence::Short::kResting,
-                [&] { return charge.TrySet(bytes); })) {
-    return engine_errors::MemoryLimit();
-  }
-  call.undone = WithCharge(std::move(undone), std::move(charge));
-  return absl::OkStatus();
+  call.undone = std::make_shared<ChargedRecord>(
+      std::move(undone), ChargeOf(context_->memory, &EngineMemory::queue));
+  const int64_t bytes = PromptBytes(*call.undone);
+  return call.undone->charge.TrySet(bytes) ? absl::OkStatus()
+                                           : context_->MemoryLimit(bytes);
 }
 
 }  // namespace mnemon

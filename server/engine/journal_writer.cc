@@ -101,11 +101,13 @@ std::shared_ptr<SessionJournal> JournalWriter::Await() {
 void JournalWriter::Run() {
   while (true) {
     std::shared_ptr<SessionJournal> first = Await();
+    bool stopping;
     {
       std::lock_guard lock(mutex_);
-      if (first == nullptr && stopping_) return;
+      stopping = stopping_;
     }
-    if (!failed_.empty() && SteadyClock::now() >= next_try_) {
+    if (first == nullptr && stopping) return;
+    if (!failed_.empty() && (stopping || SteadyClock::now() >= next_try_)) {
       TryRecover();
       next_try_ = SteadyClock::now() + kRetry;
     }

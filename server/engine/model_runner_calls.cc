@@ -357,7 +357,9 @@ void ModelRunner::Remember(const Call& call, const Change& change) try {
   if (!call.record) return;
   SessionDirectory& directory = context_->directory;
   const auto newest = directory.NewestCall(*call.session);
-  auto record = std::make_shared<CallRecord>(*newest);
+  auto record = std::make_shared<ChargedRecord>(
+      *newest, ChargeOf(context_->memory, &EngineMemory::histories));
+  record->charge.Set(PromptBytes(*record));
   change(*record);
   directory.SetNewestCall(*call.session, std::move(record));
 } catch (const std::bad_alloc&) {
@@ -380,6 +382,10 @@ void ModelRunner::RememberDetached(const Call& call) {
       record.delivered = std::min(size, call.cut_size());
     });
   }
+  // Now it stays when no call runs.
+  ByteCharge charge = ChargeOf(context_->memory, &EngineMemory::histories);
+  charge.Set(PromptBytes(*call.undone));
+  call.undone->charge = std::move(charge);
   // Set first: it is there, whatever memory is left.
   const auto newest = context_->directory.NewestCall(*call.session);
   context_->directory.SetNewestCall(*call.session, call.undone);

@@ -2,7 +2,6 @@
 #include "server/engine/session_bytes.h"
 
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/heap_bytes.h"
@@ -36,12 +35,11 @@ int64_t RememberedBytes(const std::string& request_id) {
 // But for a prompt that is on its way into the history.
 int64_t RecordBytes(const CallRecord* record) {
   if (record == nullptr) return 0;
-  int64_t bytes = SharedHeapBytes(sizeof(CallRecord) + sizeof(ByteCharge)) +
-                  TextHeapBytes(record->request_id) +
-                  TextHeapBytes(record->request_hash) +
-                  VectorBytes(record->stop_tokens) +
-                  VectorBytes(record->sampling.values.logit_bias) +
-                  VectorBytes(record->logprobs.candidates.ids);
+  int64_t bytes =
+      SharedHeapBytes(sizeof(ChargedRecord)) + TextHeapBytes(record->request_id) +
+      TextHeapBytes(record->request_hash) + VectorBytes(record->stop_tokens) +
+      VectorBytes(record->sampling.values.logit_bias) +
+      VectorBytes(record->logprobs.candidates.ids);
   for (const std::string& text : record->stop_strings) {
     bytes += static_cast<int64_t>(sizeof(text)) + TextHeapBytes(text);
   }
@@ -55,15 +53,6 @@ int64_t BytesOf(const SessionSampling& sampling) {
 
 int64_t SamplingBytes(const Session& session) {
   return session.sampling == nullptr ? 0 : BytesOf(*session.sampling);
-}
-
-std::shared_ptr<CallRecord> WithCharge(CallRecord record, ByteCharge charge) {
-  struct Charged {
-    CallRecord record;
-    ByteCharge charge;
-  };
-  auto charged = std::make_shared<Charged>(std::move(record), std::move(charge));
-  return {charged, &charged->record};
 }
 
 int64_t FreshBytes(const Session& session) {

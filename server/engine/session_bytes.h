@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "base/byte_budget.h"
 #include "server/engine/session.h"
 
 namespace mnemon {
@@ -22,11 +20,5 @@ int64_t RememberedBytes(const std::string& request_id);
 int64_t RecordBytes(const CallRecord* record);
 int64_t BytesOf(const SessionSampling& sampling);
 int64_t SamplingBytes(const Session& session);
-
-// The record, which has the charge of its prompt as long as anybody has the record.
-std::shared_ptr<CallRecord> WithCharge(CallRecord record, ByteCharge charge);
-inline int64_t PromptBytes(const CallRecord& record) {
-  return static_cast<int64_t>(record.prompt.size() * sizeof(int32_t));
-}
 
 }  // namespace mnemon

@@ -34,7 +34,7 @@ SessionPersistence::SessionPersistence(const EngineContext& context,
     : context_(context),
       store_(store, context.waiters),
       models_(models),
-      unusable_bytes_(ChargeOf(context.memory, &EngineMemory::sessions)),
+      unusable_bytes_(ChargeOf(context.memory, &EngineMemory::unusable)),
       writer_(store, context.callbacks, context.waiters,
               {.record = [this](const auto& journal) { return RecordOf(journal); },
                .lost = [this](const auto& journal,
@@ -79,14 +79,16 @@ absl::Status SessionPersistence::CheckId(const std::string& id) const {
 }
 
 bool SessionPersistence::KeepUnusableLocked(const std::string& id, Unusable why) {
-  if (!unusable_.try_emplace(id, std::move(why)).second) return false;
-  unusable_bytes_.Set(unusable_bytes_.bytes() + UnusableBytes(id));
-  return true;
+  const auto [kept, added] = unusable_.try_emplace(id, std::move(why));
+  if (added) unusable_bytes_.Set(unusable_bytes_.bytes() + UnusableBytes(kept->first));
+  return added;
 }
 
 void SessionPersistence::DropUnusableLocked(const std::string& id) {
-  if (unusable_.erase(id) == 0) return;
-  unusable_bytes_.Set(unusable_bytes_.bytes() - UnusableBytes(id));
+  const auto found = unusable_.find(id);
+  if (found == unusable_.end()) return;
+  unusable_bytes_.Set(unusable_bytes_.bytes() - UnusableBytes(found->first));
+  unusable_.erase(found);
 }
 
 bool SessionPersistence::GiveUp(const std::string& id, const absl::Status& damage) {

@@ -11,7 +11,6 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/journal_entry.h"
 #include "server/engine/request_check.h"
-#include "server/engine/session_bytes.h"
 #include "server/engine/session_persistence.h"
 #include "server/engine/store_survey.h"
 #include "server/engine/store_upgrade.h"
@@ -169,7 +168,7 @@ void SessionPersistence::InsertRecovered(std::map<std::string, Found> sessions,
     ++recovery.sessions;
     context_.directory.Restore(std::move(session), expiry);
     // Where there are many, all but those that are used first stay in the store.
-    if (SessionsShort()) context_.directory.Sleep(id);
+    if (RestingShort()) context_.directory.Sleep(id);
   }
 }
 
@@ -185,9 +184,10 @@ void SessionPersistence::RecoverCall(Session& session, Found& found) {
   const bool undone = !record->prompt.empty() || found.tokens < record->prompt_end;
   if (undone) found.tokens = std::min(found.tokens, record->base);
   if (undone && record->prompt.empty()) return;
-  ByteCharge charge = ChargeOf(context_.memory, &EngineMemory::histories);
-  charge.Set(PromptBytes(*record));
-  session.newest_call = WithCharge(*record, std::move(charge));
+  auto charged = std::make_shared<ChargedRecord>(
+      *record, ChargeOf(context_.memory, &EngineMemory::histories));
+  charged->charge.Set(PromptBytes(*record));
+  session.newest_call = std::move(charged);
   auto& ids = session.request_ids;
   if (!undone && std::find(ids.begin(), ids.end(), record->request_id) == ids.end()) {
     ids.push_back(record->request_id);

@@ -73,7 +73,8 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
   StopExpiryLocked(*session);
   if (session->resident) ++stored_[session->model];
   if (!request_id.empty()) requests_.erase(session->request_id);
-  return session->charge.bytes() - bytes;
+  const int64_t prompt = session->newest_call ? PromptBytes(*session->newest_call) : 0;
+  return session->charge.bytes() + prompt - bytes;
 }
 
 void SessionDirectory::Complete(Session& session, const SleepingFacts& kept) {

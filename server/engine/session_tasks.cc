@@ -235,14 +235,16 @@ class DropTask final : public AnsweringTask<bool> {
       const bool rests = session.resting || session.has_left;
       if (rests && session.call == nullptr) states.DropState(session);
     };
-    drop(*session_);
-    for (const SessionCheckpoint& kept : directory_.CheckpointsOf(*session_)) {
+    // Who answers finds nobody else with it: a session falls asleep that nobody has.
+    const std::shared_ptr<Session> session = std::move(session_);
+    drop(*session);
+    for (const SessionCheckpoint& kept : directory_.CheckpointsOf(*session)) {
       drop(*kept.at);
     }
     return true;
   }
 
-  const std::shared_ptr<Session> session_;
+  std::shared_ptr<Session> session_;
   SessionDirectory& directory_;
 };
 

@@ -42,13 +42,14 @@ struct SessionPersistence::Sweep {
   struct Unused {
     bool has_state = false;
     bool resident = true;
+    bool sleeps = false;
     std::chrono::system_clock::time_point last_use;
     std::shared_ptr<Session> session;
   };
   SessionPersistence& owner;
   const SteadyClock::time_point begin = SteadyClock::now();
   int64_t target = 0;                // bytes
-  bool sleep = false;                // whether sessions without a history are to sleep
+  bool sleep = false;                // whether all are to sleep whose history is gone
   std::vector<Unused> unused;        // in the order in which they go
   std::atomic<bool> in_use = false;  // there are others, which may go later
   size_t next = 0;
@@ -115,7 +116,8 @@ void SessionPersistence::SweepAgain() {
 
 bool SessionPersistence::SessionsShort() const {
   const ByteBudget& sessions = context_.memory->small;
-  const int64_t awake = sessions.used() - context_.directory.asleep_bytes();
+  const int64_t awake = sessions.used() - context_.directory.asleep_bytes() -
+                        context_.memory->unusable.bytes();
   return sessions.used() > sessions.limit() / 4 * 3 && awake > Part(sessions.limit());
 }
 
@@ -176,13 +178,17 @@ void SessionPersistence::FindUnused(Sweep& sweep) const {
         has_state = has_state || at.state_bytes > 0 || at.image_bytes > 0;
         resident = resident || at.resident;
       }
-      if (!resident && !sweep.sleep) continue;
+      // A prompt that was not computed stays with its session as long as that is awake.
+      const auto newest = context_.directory.NewestCall(*session);
+      const bool sleeps = sweep.sleep || (newest && !newest->prompt.empty());
+      if (!resident && !sleeps) continue;
       if (facts.held || (!has_state && session->history_uses > 0)) {
         sweep.in_use = true;
         continue;
       }
       sweep.unused.push_back({.has_state = has_state,
                               .resident = resident,
+                              .sleeps = sleeps,
                               .last_use = facts.last_use_time,
                               .session = session});
     }
@@ -204,7 +210,7 @@ void SessionPersistence::UnloadSome(const std::shared_ptr<Sweep>& sweep) {
   for (size_t i = begin; i < end; ++i) {
     Sweep::Unused& unused = sweep->unused[i];
     const std::shared_ptr<Session> session = std::move(unused.session);
-    if (sweep->sleep) sweep->idle.push_back(session->id);
+    if (unused.sleeps) sweep->idle.push_back(session->id);
     if (!unused.resident) {
       OneDone(sweep);
     } else if (!unused.has_state) {

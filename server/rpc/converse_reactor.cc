@@ -115,6 +115,7 @@ class ConverseReactor final
       const absl::Status status = Guarded([&]() -> absl::Status {
         MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
         if (next != Next::kHandler) return absl::OkStatus();
+        open_call_->TakeMessage();
         handlers_.Run([this](const absl::Status& turn) {
           turn.ok() ? Advance(/*may_wait=*/true) : End(turn);
         });

@@ -65,14 +65,16 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   // REQUIRES: the caller holds turn_. An error of `turn` refuses the call.
   void Begin(const CallServices& shared, const v1::GenerateRequest& message,
              const absl::Status& turn) {
-    if (const std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
     GenerateRequest request;
     const absl::Status status = Guarded([&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(turn);
       return Start(shared, message, request);
     });
     if (status.ok()) return Advance();
-    shared.engine.RecordRefusal(request, status);
+    static_cast<void>(Guarded([&] {
+      shared.engine.RecordRefusal(request, status);
+      return absl::OkStatus();
+    }));
     End(status);
   }
 
@@ -87,6 +89,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
     const absl::StatusOr<std::string> model =
         ServingModel(shared.engine, request.session, request.model);
     if (model.ok()) call_.SetModel(*model);
+    // Who has been stopped meanwhile begins nothing.
+    if (std::optional<absl::Status> stop = turn_->stop()) return *std::move(stop);
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
     MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
     request.deadline = DeadlineOf(*context_);

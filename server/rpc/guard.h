@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "base/out_of_memory.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/handler_threads.h"
 #include "server/rpc/late_answer.h"
 #include "server/rpc/reactors.h"
@@ -41,6 +43,13 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
   return reactor;
 }
 
+// Whether a call whose `turn` on a handler has come begins: not one whose caller has
+// gone meanwhile.
+inline absl::Status MayBegin(const grpc::CallbackServerContext& context,
+                             const absl::Status& turn) {
+  return turn.ok() && context.IsCancelled() ? EndOfCaller(context) : turn;
+}
+
 // The same on one of `handlers`, for a `body` that may wait.
 template <class Body>
 grpc::ServerUnaryReactor* AnswerApart(grpc::CallbackServerContext* context,
@@ -51,8 +60,12 @@ grpc::ServerUnaryReactor* AnswerApart(grpc::CallbackServerContext* context,
     reactor->Finish(ToGrpcStatus(status, scope, context));
   };
   const absl::Status begun = Guarded([&] {
-    handlers.Run(
-        [=](const absl::Status& turn) { finish(turn.ok() ? Guarded(body) : turn); });
+    handlers.Run([=](const absl::Status& turn) {
+      finish(Guarded([&]() -> absl::Status {
+        MNEMON_RETURN_IF_ERROR(MayBegin(*context, turn));
+        return body();
+      }));
+    });
     return absl::OkStatus();
   });
   if (!begun.ok()) finish(begun);
@@ -78,8 +91,10 @@ grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
     };
     shared.handlers.Run([=](const absl::Status& turn) {
       answer->Begin([&] {
-        const absl::Status begun =
-            turn.ok() ? Guarded([&] { return begin(finish); }) : turn;
+        const absl::Status begun = Guarded([&]() -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(MayBegin(*context, turn));
+          return begin(finish);
+        });
         if (!begun.ok()) finish([&] { return begun; });
       });
     });

@@ -24,7 +24,8 @@ class HandlerThreads {
   void Run(std::function<void(const absl::Status& turn)> body);
 
  private:
-  CallbackThreads threads_{kCount};  // throws std::system_error
+  // Throws std::system_error.
+  CallbackThreads threads_{kCount, CallbackThreads::kDelay, /*most_at_once=*/1};
 };
 
 }  // namespace mnemon

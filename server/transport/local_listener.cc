@@ -68,6 +68,7 @@ void LocalListener::Stop() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
   thread_.join();
+  socket_.Close();
 }
 
 void LocalListener::Run() {

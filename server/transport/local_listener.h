@@ -31,7 +31,7 @@ class LocalListener {
 
   // Once. RESOURCE_EXHAUSTED when there is no thread.
   absl::Status Start(OnAccept on_accept);
-  // No call of OnAccept runs or begins after it.
+  // No call of OnAccept runs or begins after it, and who connects is refused.
   void Stop();
 
  private:
@@ -39,9 +39,9 @@ class LocalListener {
       : socket_(std::move(socket)), wake_(std::move(wake)) {}
   void Run();
 
-  const Descriptor socket_;  // non-blocking
-  const Descriptor wake_;    // an eventfd: readable, the thread ends
-  OnAccept on_accept_;       // constant once the thread runs
+  Descriptor socket_;      // non-blocking; constant while the thread runs
+  const Descriptor wake_;  // an eventfd: readable, the thread ends
+  OnAccept on_accept_;     // constant once the thread runs
   std::thread thread_;
 };
 

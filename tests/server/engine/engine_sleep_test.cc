@@ -139,6 +139,48 @@ TEST_F(Sleepers, ReadersWakeNoMoreThanThereIsRoomFor) {
   }
 }
 
+// Prompts that sessions keep for who resumes them leave memory with their sessions.
+TEST_F(Sleepers, KeptPromptsMakeWay) {
+  constexpr int kSessions = 200;
+  const std::vector<int32_t> prompt(2000, 1);
+  // The share of what stays is small, and all the rest is far from full.
+  Start({.memory_bytes = 8 * kMiB, .call_bytes = 7 * kMiB});
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < kSessions; ++i) {
+    const std::string id = StrCat("s", i);
+    ASSERT_TRUE(Insist([&] { return engine().CreateSession({.id = id}); }).ok());
+    GenerateRequest& request = requests.emplace_back(Ask(prompt, 5, id));
+    request.request_id = StrCat("00000000-0000-4000-8000-", 100'000'000'000 + i);
+    const auto kept = Insist([&]() -> absl::StatusOr<bool> {
+      server_->decoder.Allow(0);
+      Reader call(engine(), request);
+      if (call.status().ok()) {
+        server_->decoder.AwaitHeld();
+        call.stream().Cancel();
+      }
+      server_->decoder.AllowAll();
+      if (!call.status().ok()) return call.status();
+      const absl::Status end = call.Finish().status;
+      if (absl::IsCancelled(end)) return true;
+      return end;
+    });
+    ASSERT_TRUE(kept.ok()) << i << ": " << kept.status();
+    server_->AwaitIdle();
+  }
+  const MemoryStats memory = engine().Stats().memory;
+  EXPECT_LE(memory.histories, memory.resting_limit);
+  EXPECT_GT(engine().Stats().asleep, kSessions / 2);
+  for (const int i : {0, kSessions - 1}) {
+    const GenerateRequest again{.session = requests[i].session,
+                                .request_id = requests[i].request_id,
+                                .resume_after = -1};
+    const Outcome outcome = Insist([&] { return server_->Run(again); });
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(outcome.tokens,
+              ToyContinuation(ToyState::kFixed, prompt, 5, AskedSampling()));
+  }
+}
+
 // While the store takes nothing, none can fall asleep, and so none wakes beyond that.
 TEST_F(Sleepers, NoneWakesWhereThereIsNoRoom) {
   Start();

@@ -55,56 +55,5 @@ TEST(HandlerThreads, ReadsThatHangKeepNoOthers) {
     EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// One that is cancelled, or stopped with the server, while it waits for a handler does
-// nothing then.
-TEST(HandlerThreads, WhatEndsBeforeItsTurnDoesNothing) {
-  HeldStore store;
-  RigOptions options;
-  options.engine.store = &store;
-  {
-    Rig rig(options);
-    for (int i = 0; i < HandlerThreads::kCount; ++i) {
-      const std::string id = StrCat("s", i);
-      ASSERT_TRUE(rig.client->CreateSession({.id = id}).ok());
-      const Collected turn =
-          Collect(*rig.client, {.session = id, .tokens = {1, 2}, .max_tokens = 1});
-      ASSERT_TRUE(turn.result.ok()) << turn.result.status();
-    }
-    ASSERT_TRUE(rig.client->CreateSession({.id = "kept"}).ok());
-  }
-  Rig rig(options);
-  store.HoldReads(StoreTable::kJournal);
-  std::vector<std::thread> readers;
-  for (int i = 0; i < HandlerThreads::kCount; ++i) {
-    readers.emplace_back([&, i] {
-      BoundedContext context;
-      v1::GetSessionHistoryRequest request;
-      request.set_name(StrCat("sessions/s", i));
-      v1::SessionHistory history;
-      EXPECT_TRUE(rig.sessions->GetSessionHistory(&context, request, &history).ok());
-    });
-  }
-  const auto open = [&](size_t count) {
-    return Eventually([&] { return rig.server->open_calls() == count; });
-  };
-  EXPECT_TRUE(open(HandlerThreads::kCount));
-  BoundedContext context;
-  v1::GenerateRequest request;
-  request.set_session("sessions/kept");
-  request.mutable_prompt()->mutable_tokens()->add_ids(1);
-  const auto turn = rig.generation->Generate(&context, request);
-  EXPECT_TRUE(open(HandlerThreads::kCount + 1));
-  context.TryCancel();
-  store.OpenReads();
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_TRUE(open(0));
-  const auto kept = rig.engine->GetSession("kept");
-  ASSERT_TRUE(kept.ok());
-  EXPECT_EQ(kept->position, 0);
-  v1::GenerateResponse response;
-  EXPECT_FALSE(turn->Read(&response));
-  EXPECT_EQ(turn->Finish().error_code(), grpc::StatusCode::CANCELLED);
-}
-
 }  // namespace
 }  // namespace mnemon

@@ -89,8 +89,11 @@ TEST_F(LocalListening, RefusesOtherProcesses) {
   EXPECT_TRUE(Soon([&] { return Accepted() == 1; }));
 }
 
-TEST_F(LocalListening, ANameIsTakenOnce) {
+TEST_F(LocalListening, ANameIsTakenUntilItStops) {
   EXPECT_TRUE(absl::IsUnavailable(LocalListener::Open(Name()).status()));
+  listener->Stop();
+  EXPECT_FALSE(Connect(NewSocket(), Name()));
+  EXPECT_TRUE(LocalListener::Open(Name()).ok());
 }
 
 }  // namespace
