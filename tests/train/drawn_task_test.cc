@@ -220,8 +220,10 @@ TEST(DrawnTask, CopyIsAStreamOverItsSegments) {
   EXPECT_NE(passes[0], passes[1]);
 }
 
-// A run of a committed configuration; its evaluation on the test part.
+// A run of a committed configuration, with half its batch; its evaluation on the test
+// part.
 Evaluation TestOf(TrainConfig config, int64_t updates) {
+  config.data.batch /= 2;
   InitTensorRuntime(1);
   WorkerPool pool(2);
   const std::unique_ptr<Task> task = MakeDrawnTask(config.data);

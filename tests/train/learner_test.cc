@@ -67,20 +67,26 @@ class LearnerTest : public ::testing::Test {
   const std::unique_ptr<ProcessGroup> alone_ = MakeSingleProcess();
 };
 
-// For every variant of every architecture, both loaders (the sequential one in
-// bfloat16, too), dropout on: what Save wrote continues with the same bits.
+// For every variant of every architecture two ways, and each way for many: both
+// loaders (the sequential one in bfloat16, too), dropout on: what Save wrote continues
+// with the same bits.
 TEST_F(LearnerTest, ContinuesBitForBit) {
   WorkerPool pool(2);
   const TemporaryDirectory directory;
   const std::string dir = directory.Path("checkpoint");
+  const std::array ways = {
+      std::tuple(LoaderKind::kShuffled, Precision::kFp32, Backward::kFused),
+      std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kFused),
+      std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kAutograd),
+      std::tuple(LoaderKind::kSequential, Precision::kBf16, Backward::kFused),
+      std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kFused),
+  };
+  size_t next = 0;
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
     for (const ModelConfig& variant : entry.variants()) {
-      for (const auto& [loader, precision, backward] :
-           {std::tuple(LoaderKind::kShuffled, Precision::kFp32, Backward::kFused),
-            std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kFused),
-            std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kAutograd),
-            std::tuple(LoaderKind::kSequential, Precision::kBf16, Backward::kFused)}) {
+      for (int way = 0; way < 2; ++way) {
+        const auto& [loader, precision, backward] = ways[next++ % ways.size()];
         TrainConfig config = MakeConfig(variant, *task_);
         config.data.loader = loader;
         config.precision = precision;
@@ -149,40 +155,39 @@ std::string Weights(const Learner& learner) {
   return content["model.safetensors"];
 }
 
-// For every variant, both loaders, dropout on; also with more threads than shards.
+// For every variant one way, and each way for many, dropout on; also with more threads
+// than shards.
 TEST_F(LearnerTest, ThreadsChangeNoBit) {
   WorkerPool one(1), two(2), three(3), many(7);
+  const std::array ways = {std::pair(LoaderKind::kShuffled, Backward::kFused),
+                           std::pair(LoaderKind::kSequential, Backward::kFused),
+                           std::pair(LoaderKind::kSequential, Backward::kAutograd)};
+  size_t next = 0;
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
       TrainConfig config = MakeConfig(variant, *task_);
       ASSERT_GT(config.model.dropout, 0.0);
-      for (const auto& [loader, backward] :
-           {std::pair(LoaderKind::kShuffled, Backward::kFused),
-            std::pair(LoaderKind::kSequential, Backward::kFused),
-            std::pair(LoaderKind::kSequential, Backward::kAutograd)}) {
-        config.data.loader = loader;
-        config.backward = backward;
-        auto first = Make(config, one);
-        std::vector<UpdateResult> expected;
-        for (int i = 0; i < 3; ++i) expected.push_back(*first->Update(1e-3));
-        for (WorkerPool* pool : {&two, &three, &many}) {
-          auto learner = Make(config, *pool);
-          for (const UpdateResult& update : expected) {
-            auto found = learner->Update(1e-3);
-            ASSERT_TRUE(found.ok());
-            EXPECT_EQ(found->loss, update.loss) << entry.name;
-            EXPECT_EQ(found->gradient_norm, update.gradient_norm) << entry.name;
-          }
-          EXPECT_EQ(Weights(*learner), Weights(*first)) << entry.name;
-          EXPECT_EQ(learner->Validate()->nats, first->Validate()->nats);
+      std::tie(config.data.loader, config.backward) = ways[next++ % ways.size()];
+      auto first = Make(config, one);
+      std::vector<UpdateResult> expected;
+      for (int i = 0; i < 3; ++i) expected.push_back(*first->Update(1e-3));
+      for (WorkerPool* pool : {&two, &three, &many}) {
+        auto learner = Make(config, *pool);
+        for (const UpdateResult& update : expected) {
+          auto found = learner->Update(1e-3);
+          ASSERT_TRUE(found.ok());
+          EXPECT_EQ(found->loss, update.loss) << entry.name;
+          EXPECT_EQ(found->gradient_norm, update.gradient_norm) << entry.name;
         }
+        EXPECT_EQ(Weights(*learner), Weights(*first)) << entry.name;
+        EXPECT_EQ(learner->Validate()->nats, first->Validate()->nats);
       }
     }
   }
 }
 
-// For every variant, both loaders, dropout on: processes, here threads, that share out
+// For every variant one way, dropout on: processes, here threads, that share out
 // batches, the last of a pass too; what one saved goes on in others.
 TEST_F(LearnerTest, ProcessesChangeNoBit) {
   const std::string dir =
@@ -195,57 +200,55 @@ TEST_F(LearnerTest, ProcessesChangeNoBit) {
       std::tuple(LoaderKind::kShuffled, Backward::kAutograd, 3, 2),
       std::tuple(LoaderKind::kSequential, Backward::kFused, 5, 4),
   };
-  size_t next = 0;  // each variant goes two ways, and each way is gone by many
+  size_t next = 0;  // each variant goes one way, and each way is gone by many
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
-      for (int way = 0; way < 2; ++way) {
-        const auto& [loader, backward, shards, processes] = ways[next++ % ways.size()];
-        TrainConfig config = MakeConfig(variant, *task_);
-        config.data.loader = loader;
-        config.backward = backward;
-        config.shards = shards;
-        auto first = Make(config, pool);
-        CheckpointContent content;
-        CurriculumCursor cursor;
-        std::vector<UpdateResult> expected;
-        // Shuffled: to the last batch of a pass, which has fewer rows.
-        const int64_t updates =
-            loader == LoaderKind::kShuffled ? first->updates_per_epoch() + 1 : 5;
-        for (int64_t i = 0; i < updates; ++i) {
-          if (i == 2) {
-            ASSERT_TRUE(first->Save(content).ok());
-            ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
-            cursor = first->cursor();
-          }
-          expected.push_back(*first->Update(1e-3));
+      const auto& [loader, backward, shards, processes] = ways[next++ % ways.size()];
+      TrainConfig config = MakeConfig(variant, *task_);
+      config.data.loader = loader;
+      config.backward = backward;
+      config.shards = shards;
+      auto first = Make(config, pool);
+      CheckpointContent content;
+      CurriculumCursor cursor;
+      std::vector<UpdateResult> expected;
+      // Shuffled: to the last batch of a pass, which has fewer rows.
+      const int64_t updates =
+          loader == LoaderKind::kShuffled ? first->updates_per_epoch() + 1 : 5;
+      for (int64_t i = 0; i < updates; ++i) {
+        if (i == 2) {
+          ASSERT_TRUE(first->Save(content).ok());
+          ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+          cursor = first->cursor();
         }
-        const double validation = first->Validate()->nats;
-        const std::string weights = Weights(*first);
-        RunAsProcesses(processes, [&](ProcessGroup& group) {
-          WorkerPool own(1);
-          auto learner = Make(config, own, group);
-          if (group.first()) {
-            ASSERT_TRUE(learner->Load(dir, 2, cursor).ok());
-          }
-          ASSERT_TRUE(learner->Distribute().ok());
-          for (int64_t i = 2; i < updates; ++i) {
-            const auto found = learner->Update(1e-3);
-            ASSERT_TRUE(found.ok()) << found.status();
-            EXPECT_EQ(found->loss, expected[i].loss) << ConfigToJson(config.model);
-            EXPECT_EQ(found->gradient_norm, expected[i].gradient_norm);
-          }
-          EXPECT_EQ(learner->Validate()->nats, validation);
-          CheckpointContent saved;
-          ASSERT_TRUE(learner->Save(saved).ok());
-          if (!group.first()) return;
-          EXPECT_EQ(saved["model.safetensors"], weights);
-          CheckpointContent whole;
-          ASSERT_TRUE(first->Save(whole).ok());
-          EXPECT_EQ(saved, whole);
-        });
-        std::filesystem::remove_all(dir);
+        expected.push_back(*first->Update(1e-3));
       }
+      const double validation = first->Validate()->nats;
+      const std::string weights = Weights(*first);
+      RunAsProcesses(processes, [&](ProcessGroup& group) {
+        WorkerPool own(1);
+        auto learner = Make(config, own, group);
+        if (group.first()) {
+          ASSERT_TRUE(learner->Load(dir, 2, cursor).ok());
+        }
+        ASSERT_TRUE(learner->Distribute().ok());
+        for (int64_t i = 2; i < updates; ++i) {
+          const auto found = learner->Update(1e-3);
+          ASSERT_TRUE(found.ok()) << found.status();
+          EXPECT_EQ(found->loss, expected[i].loss) << ConfigToJson(config.model);
+          EXPECT_EQ(found->gradient_norm, expected[i].gradient_norm);
+        }
+        EXPECT_EQ(learner->Validate()->nats, validation);
+        CheckpointContent saved;
+        ASSERT_TRUE(learner->Save(saved).ok());
+        if (!group.first()) return;
+        EXPECT_EQ(saved["model.safetensors"], weights);
+        CheckpointContent whole;
+        ASSERT_TRUE(first->Save(whole).ok());
+        EXPECT_EQ(saved, whole);
+      });
+      std::filesystem::remove_all(dir);
     }
   }
 }
@@ -321,12 +324,13 @@ TEST_F(LearnerTest, ALongPromptDoesNotEndTheRun) {
 }
 
 // Position tables of many rows, of which the batches read a few: the weights are those
-// that updates of all rows give, with decay and without, and a run goes on with the
+// that updates of all rows give, with decay or without, and a run goes on with the
 // same bits, also when later batches read more rows.
 TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
   WorkerPool pool(2);
   const TemporaryDirectory directory;
   const std::string dir = directory.Path("checkpoint");
+  double decay = 0.1;
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive() || entry.name == "fast_weights") continue;
     for (ModelConfig variant : entry.variants()) {
@@ -334,46 +338,45 @@ TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
       variant.d_model = 64 * variant.heads;  // a few rows fill a block
       TrainConfig config = MakeConfig(variant, *task_);
       config.data.loader = LoaderKind::kSequential;
-      for (const double decay : {0.0, 0.1}) {
-        // Adam would make full steps of the rounding of gradients that should be 0.
-        config.optimiser = {
-            .kind = OptimiserKind::kSgd, .weight_decay = decay, .momentum = 0.9};
-        config.backward = Backward::kFused;
-        auto fused = Make(config, pool);
-        config.backward = Backward::kAutograd;
-        auto autograd = Make(config, pool);
-        for (int i = 0; i < 4; ++i) {
-          ASSERT_TRUE(fused->Update(0.1).ok());
-          ASSERT_TRUE(autograd->Update(0.1).ok());
-        }
-        const Safetensors found = Safetensors::FromBytes(Weights(*fused)).value();
-        const Safetensors expected = Safetensors::FromBytes(Weights(*autograd)).value();
-        for (const TensorInfo& info : expected.header().tensors) {
-          const at::Tensor a = ToTensor(found, *found.Find(info.name)).value();
-          const at::Tensor b = ToTensor(expected, info).value();
-          EXPECT_LT((a - b).abs().max().item<double>(), 1e-4) << info.name;
-        }
-        config.optimiser.kind = OptimiserKind::kAdamw;
-        config.backward = Backward::kFused;
-        auto first = Make(config, pool);
-        // Up to a batch that begins afresh, and reads fewer rows than those before.
-        const int64_t updates = decay == 0 ? first->updates_per_epoch() : 3;
-        for (int64_t i = 0; i < updates; ++i) {
-          const auto update = first->Update(1e-3);
-          ASSERT_TRUE(update.ok()) << entry.name << i << update.status();
-        }
-        CheckpointContent content;
-        ASSERT_TRUE(first->Save(content).ok());
-        ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
-        auto resumed = Make(config, pool);
-        ASSERT_TRUE(resumed->Load(dir, updates, first->cursor()).ok());
-        for (int i = 0; i < 3; ++i) {
-          const auto a = first->Update(1e-2), b = resumed->Update(1e-2);
-          ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
-          EXPECT_EQ(a->gradient_norm, b->gradient_norm) << entry.name;
-        }
-        EXPECT_EQ(Weights(*first), Weights(*resumed)) << entry.name;
+      decay = 0.1 - decay;
+      // Adam would make full steps of the rounding of gradients that should be 0.
+      config.optimiser = {
+          .kind = OptimiserKind::kSgd, .weight_decay = decay, .momentum = 0.9};
+      config.backward = Backward::kFused;
+      auto fused = Make(config, pool);
+      config.backward = Backward::kAutograd;
+      auto autograd = Make(config, pool);
+      for (int i = 0; i < 4; ++i) {
+        ASSERT_TRUE(fused->Update(0.1).ok());
+        ASSERT_TRUE(autograd->Update(0.1).ok());
       }
+      const Safetensors found = Safetensors::FromBytes(Weights(*fused)).value();
+      const Safetensors expected = Safetensors::FromBytes(Weights(*autograd)).value();
+      for (const TensorInfo& info : expected.header().tensors) {
+        const at::Tensor a = ToTensor(found, *found.Find(info.name)).value();
+        const at::Tensor b = ToTensor(expected, info).value();
+        EXPECT_LT((a - b).abs().max().item<double>(), 1e-4) << info.name;
+      }
+      config.optimiser.kind = OptimiserKind::kAdamw;
+      config.backward = Backward::kFused;
+      auto first = Make(config, pool);
+      // Up to a batch that begins afresh, and reads fewer rows than those before.
+      const int64_t updates = decay == 0 ? first->updates_per_epoch() : 3;
+      for (int64_t i = 0; i < updates; ++i) {
+        const auto update = first->Update(1e-3);
+        ASSERT_TRUE(update.ok()) << entry.name << i << update.status();
+      }
+      CheckpointContent content;
+      ASSERT_TRUE(first->Save(content).ok());
+      ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+      auto resumed = Make(config, pool);
+      ASSERT_TRUE(resumed->Load(dir, updates, first->cursor()).ok());
+      for (int i = 0; i < 3; ++i) {
+        const auto a = first->Update(1e-2), b = resumed->Update(1e-2);
+        ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+        EXPECT_EQ(a->gradient_norm, b->gradient_norm) << entry.name;
+      }
+      EXPECT_EQ(Weights(*first), Weights(*resumed)) << entry.name;
     }
   }
 }

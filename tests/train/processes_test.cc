@@ -106,17 +106,17 @@ class Processes : public TrainerRun {
 };
 
 TEST_F(Processes, HaveTheBitsOfOne) {
+  int count = 4;
   for (const Architecture& architecture : AllArchitectures()) {
     WriteConfig(architecture, 13);
-    const fs::path calm = root_ / (architecture.name + "-1");
+    const fs::path calm = root_ / (architecture.name + "-calm");
     ASSERT_EQ(Run(calm), 0) << Output();
-    for (const int count : {2, 4}) {
-      const fs::path run = root_ / (architecture.name + "-" + std::to_string(count));
-      ASSERT_THAT(RunAll(count, run), Each(0)) << Logs(count);
-      ExpectSame(run, calm);
-      EXPECT_THAT(Log(0), HasSubstr(std::to_string(count) + " processes of 1 threads"));
-      EXPECT_EQ(Log(1), "") << "one process speaks";
-    }
+    count = 6 - count;
+    const fs::path run = root_ / architecture.name;
+    ASSERT_THAT(RunAll(count, run), Each(0)) << Logs(count);
+    ExpectSame(run, calm);
+    EXPECT_THAT(Log(0), HasSubstr(std::to_string(count) + " processes of 1 threads"));
+    EXPECT_EQ(Log(1), "") << "one process speaks";
   }
 }
 
@@ -124,14 +124,15 @@ TEST_F(Processes, HaveTheBitsOfOne) {
 // themselves. It goes on in another number of processes.
 TEST_F(Processes, KilledAtRandomMomentsTheRunGoesOn) {
   std::mt19937 random(std::random_device{}());
-  for (const size_t index : {0, 3}) {
+  using Kills = std::vector<std::pair<int, int>>;  // processes, and which is killed
+  for (const auto& [index, kills] :
+       {std::pair(0, Kills{{4, 2}, {2, 0}}), std::pair(3, Kills{{4, 0}, {2, 1}})}) {
     const Architecture& architecture = AllArchitectures()[index];
     WriteConfig(architecture, 300);
     const fs::path calm = root_ / (architecture.name + "-calm");
     ASSERT_EQ(Run(calm), 0) << Output();
     const fs::path killed = root_ / (architecture.name + "-killed");
-    for (const auto& [count, victim] :
-         {std::pair(4, 2), std::pair(2, 0), std::pair(4, 0), std::pair(2, 1)}) {
+    for (const auto& [count, victim] : kills) {
       const fs::path before =
           fs::exists(killed / "last") ? fs::read_symlink(killed / "last") : fs::path();
       const auto children = StartAll(count, killed, {.arguments = {"--resume"}});

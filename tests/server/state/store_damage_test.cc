@@ -54,7 +54,7 @@ TEST_F(StoreDamage, OfOneFileCostsNothing) {
   Make();
   const std::vector<fs::path> files = FilesIn(Path("killed"));
   ASSERT_GT(files.size(), 15u);
-  const int places = std::getenv("MNEMON_SANITIZED") == nullptr ? 5 : 1;
+  const int places = std::getenv("MNEMON_SANITIZED") == nullptr ? 2 : 1;
   std::mt19937_64 random(1);
   int rebuilt = 0;
   for (const fs::path& file : files) {
@@ -88,14 +88,14 @@ TEST_F(StoreDamage, OfOneFileCostsNothing) {
       }
     }
   }
-  EXPECT_GT(rebuilt, 20);
+  EXPECT_GT(rebuilt, 10);
 }
 
 // What is shown is what was there; what is missing is told.
 TEST_F(StoreDamage, OfBothCopiesShowsNothingWrong) {
   Make();
   std::vector<fs::path> files = FilesIn(Path("killed/db/a"));
-  const int places = std::getenv("MNEMON_SANITIZED") == nullptr ? 8 : 1;
+  const int places = std::getenv("MNEMON_SANITIZED") == nullptr ? 3 : 1;
   std::mt19937_64 random(2);
   int served = 0, refused = 0, less = 0;
   for (const fs::path& file : files) {
@@ -155,7 +155,7 @@ TEST_F(StoreDamage, OfBothCopiesShowsNothingWrong) {
     }
   }
   EXPECT_GT(served, refused);
-  EXPECT_GT(less, 10);
+  EXPECT_GT(less, 5);
 }
 
 TEST_F(StoreDamage, OfACopyIsMendedWhileTheStoreIsUsed) {

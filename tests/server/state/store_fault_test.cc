@@ -293,7 +293,7 @@ TEST_F(StoreFault, KeepsWhatThreadsHaveSyncedThroughManyFaults) {
   for (const std::atomic<int>& first : synced) {
     while (first == 0) std::this_thread::yield();
   }
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 6; ++round) {
     files->Fail(round % 2 == 0 ? DiskFault::kSyncFails : DiskFault::kShortWrite, round);
     while (store->healthy()) std::this_thread::yield();
     files->Fail(DiskFault::kNone);
