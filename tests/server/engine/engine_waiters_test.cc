@@ -295,9 +295,12 @@ TEST(Waiters, ASearchThatHangsIsBegunAgain) {
   Update(scene, std::nullopt, "update");
   ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
   const auto unload = static_cast<size_t>(WaiterKind::kUnload);
-  static_cast<void>(scene.engine().MemoryLimitReached(1 << 20));
-  ASSERT_TRUE(scene.asked.Await(
-      [&] { return scene.engine().waiters().kinds[unload].waiting > 0; }));
+  // A search that is about to end is not begun once more.
+  const auto search_hangs = [&] {
+    static_cast<void>(scene.engine().MemoryLimitReached(1 << 20));
+    return scene.engine().waiters().kinds[unload].waiting > 0;
+  };
+  ASSERT_TRUE(scene.asked.Await(search_hangs));
   const auto overdue = [&] {
     return scene.engine().waiters().kinds[unload].overdue_total;
   };
@@ -307,10 +310,7 @@ TEST(Waiters, ASearchThatHangsIsBegunAgain) {
     return overdue() > 0;
   }));
   // Another one, which hangs as well.
-  EXPECT_TRUE(scene.asked.Await([&] {
-    static_cast<void>(scene.engine().MemoryLimitReached(1 << 20));
-    return scene.engine().waiters().kinds[unload].waiting > 0;
-  }));
+  EXPECT_TRUE(scene.asked.Await(search_hangs));
 }
 
 }  // namespace
