@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/model_size.h"
-#include "model/kernels/cpu_operations.h"
+#include "model/compute/cpu_operations.h"
 
 namespace mnemon {
 namespace {
@@ -25,7 +25,7 @@ void AddBenchFlags(Command command, const std::string& context_help,
            "Architectures: " + StrJoin(BenchArchitectures(), ", "))
       .Required()
       .WithCommas()
-      .OneOf(Strings(BenchArchitectures()));
+      .OneOf(BenchArchitectures());
   command.Add("--size", &flags.sizes, "Sizes: " + StrJoin(BenchSizes(), ", "))
       .Required()
       .WithCommas()

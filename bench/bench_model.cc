@@ -10,9 +10,9 @@
 #include "bench/model_size.h"
 #include "model/io/checkpoint.h"
 #include "model/sequence/device.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/tensors.h"
 #include "train/compute_flags.h"
 
 namespace mnemon {
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                           MakeDecoder(*model, compute.decoder));
   return std::unique_ptr<BenchModel>(new BenchModel(
-      architecture, size, compute.decoder.format.value_or(WeightFormat::kFp32),
+      architecture, size, config, compute.decoder.format.value_or(WeightFormat::kFp32),
       std::move(model), std::move(decoder)));
 }
 
@@ -56,18 +56,17 @@ absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
 }
 
 BenchModel::BenchModel(std::string_view architecture, std::string_view size,
-                       WeightFormat format, std::unique_ptr<Model> model,
-                       std::unique_ptr<Decoder> decoder)
+                       const ModelConfig& config, WeightFormat format,
+                       std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder)
     : architecture_(architecture),
       size_(size),
+      config_(config),
       format_(format),
       model_(std::move(model)),
       decoder_(std::move(decoder)),
       parameters_(CountParameters(*model_)) {}
 
 BenchModel::~BenchModel() = default;
-
-const ModelConfig& BenchModel::config() const { return model_->config(); }
 
 const StateSpec& BenchModel::carry_spec() const { return model_->carry_spec(); }
 

@@ -9,14 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "model/compute/kernels.h"
 #include "model/decoder/decoder.h"
-#include "model/kernels/kernels.h"
+#include "model/families/config.h"
 
 namespace mnemon {
 
 class Model;
 struct Compute;
-struct ModelConfig;
 
 class BenchModel {
  public:
@@ -33,7 +33,8 @@ class BenchModel {
 
   const std::string& architecture() const { return architecture_; }  // as given
   const std::string& size() const { return size_; }
-  const ModelConfig& config() const;
+  const ModelConfig& config() const { return config_; }
+  const ModelDescription& description() const { return decoder_->model(); }
   Decoder& decoder() const { return *decoder_; }
   WeightFormat format() const { return format_; }  // of what the decoder reads
   // What Decoder::Import of this model takes.
@@ -41,11 +42,13 @@ class BenchModel {
   int64_t parameters() const { return parameters_; }
 
  private:
-  BenchModel(std::string_view architecture, std::string_view size, WeightFormat format,
+  BenchModel(std::string_view architecture, std::string_view size,
+             const ModelConfig& config, WeightFormat format,
              std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder);
 
   const std::string architecture_;
   const std::string size_;
+  const ModelConfig config_;
   const WeightFormat format_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Decoder> decoder_;

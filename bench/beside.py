@@ -21,9 +21,11 @@ import statistics
 import subprocess
 import sys
 
+import architectures
+
 # Ends with who started it, even if that was killed.
 LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-ALL = "feedback,feedback_shared,fast_weights,transformer_xl,causal"
+ALL = ",".join(architectures.names(generating=True))
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "model/kernels/kernels.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/kernels.h"
+#include "model/compute/thread_pool.h"
 
 namespace mnemon {
 

@@ -8,12 +8,11 @@
 #include "bench/bench_model.h"
 #include "bench/commands.h"
 #include "bench/model_size.h"
+#include "model/families/families.h"
 #include "train/compute_flags.h"
 
 namespace mnemon {
 namespace {
-
-constexpr char kEncoder[] = "encoder";
 
 struct CheckpointFlags {
   std::string architecture;
@@ -23,16 +22,8 @@ struct CheckpointFlags {
 };
 
 absl::StatusOr<ModelConfig> ConfigOf(const CheckpointFlags& flags) {
-  // The other commands measure decoders; an encoder has the sizes of the causal one.
-  const bool encoder = flags.architecture == kEncoder;
-  MNEMON_ASSIGN_OR_RETURN(
-      ModelConfig config,
-      SizedConfig(encoder ? "causal" : flags.architecture, flags.size));
-  if (encoder) {
-    config.architecture = kEncoder;
-    config.position_kind = PositionKind::kSinusoidal;
-    config.tie_head = false;
-  }
+  MNEMON_ASSIGN_OR_RETURN(ModelConfig config,
+                          SizedConfig(flags.architecture, flags.size));
   for (const std::string& pair : flags.set) {
     const size_t equals = pair.find('=');
     if (equals == std::string::npos) {
@@ -61,12 +52,9 @@ void AddCheckpointCommand(CommandLine& line) {
       [flags] {
         return RunComputing({}, [&](const Compute&) { return RunCheckpoint(*flags); });
       });
-  std::vector<std::string> architectures(BenchArchitectures().begin(),
-                                         BenchArchitectures().end());
-  architectures.push_back(kEncoder);
   command.Add("--arch", &flags->architecture, "Architecture")
       .Required()
-      .OneOf(std::move(architectures));
+      .OneOf(TypedNames());
   command.Add("--size", &flags->size, "Size")
       .Required()
       .OneOf({BenchSizes().begin(), BenchSizes().end()});

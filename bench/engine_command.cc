@@ -59,7 +59,7 @@ class EngineSubject : public Subject {
  private:
   // While the streams decode; stands for their average.
   Work MiddleStep() const {
-    return StepWork(model_.config(), flags_.context + flags_.tokens / 2,
+    return StepWork(model_.description(), flags_.context + flags_.tokens / 2,
                     model_.format());
   }
 
@@ -104,7 +104,8 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
   const Spread first = SpreadOf(first_token_);
   const Spread gaps = SpreadOf(gaps_);
   const Work step_work = MiddleStep();
-  const Work prompt_work = PromptWork(model_.config(), flags_.context, model_.format());
+  const Work prompt_work =
+      PromptWork(model_.description(), flags_.context, model_.format());
   const double step = FloorOf(step_work, flags_.batch, ceiling).seconds();
   const double prompt = FloorOf(prompt_work, flags_.batch, ceiling).seconds();
   // The prompt's last token gives the first new one.

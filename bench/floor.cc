@@ -2,26 +2,33 @@
 #include "bench/floor.h"
 
 #include <algorithm>
-#include <string_view>
 
-#include "model/steps/step_weights.h"
-#include "model/weights/tensor_names.h"
+#include "model/compute/packed_weights.h"
 
 namespace mnemon {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-bool IsFeedback(const ModelConfig& c) { return c.architecture == "feedback"; }
-bool IsShared(const ModelConfig& c) {
-  return IsFeedback(c) && c.projection == Projection::kShared;
+// Calls each(sub-layer, its attention) for all blocks of attention.
+template <class Each>
+void ForAttention(const ModelDescription& model, const Each& each) {
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* attention = std::get_if<Attention>(&sub.block)) each(*attention);
+    }
+  }
+}
+
+bool SharesMemory(const ModelDescription& model) {
+  return model.memory && model.memory->shared;
 }
 
 // Stored positions that the query after `context` tokens sees.
-int64_t Seen(const ModelConfig& c, int64_t context) {
-  if (c.architecture == "fast_weights") return 0;
-  if (c.architecture == "transformer_xl") return std::min(context, c.mem_len);
-  return context;
+int64_t Seen(const ModelDescription& model, int64_t context) {
+  const Attention* attention = FirstBlock<Attention>(model);
+  if (attention == nullptr) return 0;
+  return std::min(context, attention->window.value_or(context));
 }
 
 // Some matrices together.
@@ -35,71 +42,89 @@ struct MatrixWork {
   }
 };
 
-MatrixWork HeadMatrix(const ModelConfig& c, WeightFormat format) {
+MatrixWork HeadMatrix(const ModelDescription& model, WeightFormat format) {
   MatrixWork head;
-  head.Add(Matrices(c, format).back());
+  head.Add(Matrices(model, format).back());
   return head;
 }
 
 // The matrices of all layers, and what is multiplied outside them but for the head.
-MatrixWork BodyMatrices(const ModelConfig& c, WeightFormat format) {
-  std::vector<MatrixShape> matrices = Matrices(c, format);
+MatrixWork BodyMatrices(const ModelDescription& model, WeightFormat format) {
+  std::vector<MatrixShape> matrices = Matrices(model, format);
   matrices.pop_back();
   MatrixWork all;
   for (const MatrixShape& matrix : matrices) all.Add(matrix);
   return all;
 }
 
-int64_t HeadBias(const ModelConfig& c) { return c.tie_head ? 0 : c.vocab; }
+int64_t HeadBias(const ModelDescription& model) {
+  return model.head.tied ? 0 : model.vocab;
+}
+
+// Biases of a block that every token meets.
+int64_t BiasesOf(const Attention& a, int64_t width) {
+  const int64_t all = a.heads * a.width;
+  const auto& biases = a.biases;
+  return (biases.query + biases.key + biases.value) * all + biases.output * width;
+}
+int64_t BiasesOf(const FastWeights&, int64_t width) { return width; }
+int64_t BiasesOf(const FeedForward& feed, int64_t width) {
+  return (feed.gated ? 2 : 1) * feed.hidden + width;
+}
 
 // Biases, norms and mixing weights that every token meets.
-int64_t Vectors(const ModelConfig& c) {
-  const int64_t d = c.d_model;
-  int64_t attention_biases = 2 * d;  // value and output
-  if (c.architecture == "causal") attention_biases = 4 * d;
-  if (c.architecture == "fast_weights" || IsShared(c)) attention_biases = d;
-  // fast_weights never applies its first norm.
-  const int64_t norms = (c.architecture == "fast_weights" ? 1 : 2) * 2 * d;
-  const int64_t feed_forward = (c.gated ? 2 : 1) * c.d_ff + d;
-  int64_t all = c.layers * (attention_biases + norms + feed_forward) + 2 * d;
-  if (IsFeedback(c)) all += c.layers + 1;
+int64_t Vectors(const ModelDescription& model) {
+  int64_t all = 2 * model.width;
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      all += std::visit([&](const auto& block) { return BiasesOf(block, model.width); },
+                        sub.block);
+      if (sub.norm == Norm::kLayer) all += 2 * model.width;
+    }
+  }
+  if (model.memory) all += model.depth() + 1;
   return all;
 }
 
-// Relative positions of `rows` distances, in all layers: keys, biases, query bias.
-int64_t PositionRows(const ModelConfig& c, int64_t rows) {
-  if (c.position_kind != PositionKind::kRelative) return 0;
-  const bool tied = IsFeedback(c) && c.position_bias == PositionBias::kTied;
-  return c.layers * (rows * (c.d_model + (tied ? 0 : c.heads)) + c.d_model);
+// Relative positions of the distances of `seen` stored positions, in all layers: keys,
+// biases, query bias. A query of a memory never sees itself, the others do.
+int64_t PositionRows(const ModelDescription& model, int64_t seen) {
+  const int64_t rows = model.memory ? seen : seen + 1;
+  int64_t all = 0;
+  ForAttention(model, [&](const Attention& a) {
+    if (a.relative() == nullptr) return;
+    const int64_t width = a.heads * a.width;
+    all += rows * (width + (a.relative()->tied ? 0 : a.heads)) + width;
+  });
+  return all;
 }
 
-// A feedback query never sees itself, the others do.
-int64_t Distances(const ModelConfig& c, int64_t seen) {
-  return IsFeedback(c) ? seen : seen + 1;
-}
+// Floats of a key and value.
+int64_t PairFloats(const Attention& a) { return 2 * a.heads * a.width; }
 
 // Floats that a token adds to the state, or that a fixed state has.
-int64_t AppendedFloats(const ModelConfig& c) {
-  return 2 * c.d_model * (IsShared(c) ? 1 : c.layers);
+int64_t AppendedFloats(const ModelDescription& model) {
+  if (SharesMemory(model)) return PairFloats(MemoryReader(model));
+  int64_t all = 0;
+  ForAttention(model, [&](const Attention& a) { all += PairFloats(a); });
+  return all;
 }
-int64_t FixedFloats(const ModelConfig& c) {
-  const int64_t features = c.features();
-  const int64_t z = c.normalise == Normalise::kZ ? c.heads * features : 0;
-  return c.layers * (c.d_model * features + z);
+int64_t FixedFloats(const ModelDescription& model) {
+  return StateOf(model).spec.fixed_elements();
 }
 
 // State floats that one step moves.
-int64_t MovedFloats(const ModelConfig& c, int64_t seen) {
-  if (c.architecture == "fast_weights") return 2 * FixedFloats(c);
-  return 2 * c.d_model * c.layers * seen + AppendedFloats(c);
+int64_t MovedFloats(const ModelDescription& model, int64_t seen) {
+  int64_t read = 0;
+  ForAttention(model, [&](const Attention& a) { read += PairFloats(a) * seen; });
+  return 2 * FixedFloats(model) + read + AppendedFloats(model);
 }
 
 // The row of the embedding, unless the head reads them all, and of absolute positions.
-int64_t InputFloats(const ModelConfig& c, WeightFormat format) {
-  const bool read_anyway = c.tie_head && format == WeightFormat::kFp32;
-  const int64_t rows =
-      (read_anyway ? 0 : 1) + (c.position_kind == PositionKind::kLearned ? 1 : 0);
-  return c.d_model * rows;
+int64_t InputFloats(const ModelDescription& model, WeightFormat format) {
+  const bool read_anyway = model.head.tied && format == WeightFormat::kFp32;
+  const bool learned = model.embedding.positions == Embedding::Positions::kLearned;
+  return model.width * ((read_anyway ? 0 : 1) + (learned ? 1 : 0));
 }
 
 }  // namespace
@@ -116,64 +141,72 @@ int64_t MatrixShape::bytes() const {
   return 0;
 }
 
-std::vector<MatrixShape> Matrices(const ModelConfig& c, WeightFormat format) {
-  const int64_t d = c.d_model;
+std::vector<MatrixShape> Matrices(const ModelDescription& model, WeightFormat format) {
+  const int64_t d = model.width;
   std::vector<MatrixShape> all;
-  const auto add = [&](int64_t outputs, int64_t inputs, std::string_view base = {},
-                       int64_t slice = 0) {
+  const auto add = [&](int64_t outputs, int64_t inputs, const MatrixUse& use = {}) {
     all.push_back({.outputs = outputs,
                    .inputs = inputs,
-                   .slice = slice,
-                   .format = MatrixFormat(c, format, base, inputs, slice)});
+                   .slice = use.slice,
+                   .format = MatrixFormat(format, inputs, use)});
   };
-  for (int64_t i = 0; i < c.layers; ++i) {
-    // Keys and values of a feedback memory are made once for all layers.
-    add((IsFeedback(c) ? 1 : 3) * d, d, names::kQuery);
-    if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
-      add(c.heads, d, names::kGate);
+  int64_t remembered = 0;  // outputs of the maps of a memory, made once for all layers
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* a = std::get_if<Attention>(&sub.block)) {
+        const int64_t width = a->heads * a->width;
+        add((model.memory ? 1 : 3) * width, d);
+        add(d, width, {.slice = a->width});
+        remembered = (SharesMemory(model) ? 0 : remembered) + PairFloats(*a);
+      } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
+        const int64_t width = fast->heads * fast->width;
+        add(3 * width, d, {.exact = true});
+        if (fast->rule == UpdateRule::kDelta) add(fast->heads, d, {.exact = true});
+        add(d, width, {.slice = fast->width, .exact = true});
+      } else {
+        const auto& feed = std::get<FeedForward>(sub.block);
+        if (feed.gated) add(feed.hidden, d);
+        add(feed.hidden, d);
+        add(d, feed.hidden);
+      }
     }
-    add(d, d, names::kOutput, c.head_width());
-    if (c.gated) add(c.d_ff, d);
-    add(c.d_ff, d);
-    add(d, c.d_ff);
   }
-  if (IsFeedback(c)) add(2 * d * (IsShared(c) ? 1 : c.layers), d);
-  add(c.vocab, d);
+  if (model.memory) add(remembered, d);
+  add(model.vocab, d);
   return all;
 }
 
-Work StepWork(const ModelConfig& c, int64_t context, WeightFormat format) {
-  const int64_t seen = Seen(c, context);
-  const MatrixWork body = BodyMatrices(c, format), head = HeadMatrix(c, format);
-  const int64_t vectors =
-      Vectors(c) + HeadBias(c) + PositionRows(c, Distances(c, seen));
-  return {.weight_bytes = body.bytes + head.bytes + kFloat * vectors,
-          .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c, format)),
-          .multiplied = body.weights + head.weights,
-          .int8 = body.int8 + head.int8};
+Work StepWork(const ModelDescription& model, int64_t context, WeightFormat format) {
+  const int64_t seen = Seen(model, context);
+  const MatrixWork body = BodyMatrices(model, format), head = HeadMatrix(model, format);
+  const int64_t vectors = Vectors(model) + HeadBias(model) + PositionRows(model, seen);
+  return {
+      .weight_bytes = body.bytes + head.bytes + kFloat * vectors,
+      .state_bytes = kFloat * (MovedFloats(model, seen) + InputFloats(model, format)),
+      .multiplied = body.weights + head.weights,
+      .int8 = body.int8 + head.int8};
 }
 
-Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
-  const MatrixWork body = BodyMatrices(c, format), last = HeadMatrix(c, format);
-  const int64_t head = last.bytes + kFloat * HeadBias(c);
+Work PromptWork(const ModelDescription& model, int64_t tokens, WeightFormat format) {
+  const MatrixWork body = BodyMatrices(model, format), last = HeadMatrix(model, format);
+  const int64_t head = last.bytes + kFloat * HeadBias(model);
   Work work{.multiplied = tokens * body.weights + last.weights,
             .int8 = tokens * body.int8 + last.int8};
-  if (IsFeedback(c)) {
+  if (model.memory) {
     for (int64_t t = 0; t < tokens; ++t) {
-      const Work step = StepWork(c, t, format);
+      const Work step = StepWork(model, t, format);
       work.weight_bytes += step.weight_bytes - head;
       work.state_bytes += step.state_bytes;
     }
     work.weight_bytes += head;
     return work;
   }
-  const int64_t distances = Seen(c, tokens - 1) + 1;
-  const bool fixed = c.architecture == "fast_weights";
-  const int64_t kept = c.architecture == "transformer_xl" ? Seen(c, tokens) : tokens;
   work.weight_bytes =
-      body.bytes + head + kFloat * (Vectors(c) + PositionRows(c, distances));
-  work.state_bytes = kFloat * ((fixed ? FixedFloats(c) : kept * AppendedFloats(c)) +
-                               tokens * InputFloats(c, format));
+      body.bytes + head +
+      kFloat * (Vectors(model) + PositionRows(model, Seen(model, tokens - 1)));
+  work.state_bytes =
+      kFloat * (FixedFloats(model) + Seen(model, tokens) * AppendedFloats(model) +
+                tokens * InputFloats(model, format));
   return work;
 }
 

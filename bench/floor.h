@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/config/config.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
+#include "model/description/description.h"
 
 namespace mnemon {
 
-// Of one architecture, state in float32.
+// Of one model, state in float32.
 struct Work {
   int64_t weight_bytes = 0;  // W: read once per call, for all sessions together
   int64_t state_bytes = 0;   // S: read and written per session and call
@@ -42,26 +42,25 @@ struct MatrixShape {
 
 // Those that one token meets, in order; the output head is the last. As a decoder
 // stores them with this format, each in its MatrixFormat.
-std::vector<MatrixShape> Matrices(const ModelConfig& config,
+std::vector<MatrixShape> Matrices(const ModelDescription& model,
                                   WeightFormat format = WeightFormat::kFp32);
 
 // One token of each session, `context` tokens after its start. n = stored positions
-// that a query sees (transformer_xl: at most M); D, L, M, K as everywhere:
-//   causal, transformer_xl, feedback   2 L D n read, 2 L D appended
-//   feedback, shared projection        2 D n read L times, 2 D appended
-//   fast_weights                       L D (2 nu K) read and written
+// that a query sees (at most its window); of each block:
+//   attention        2 H K n read, 2 H K appended; of a shared memory appended once
+//   fast weights     H K N read and written
 // Weights: all matrices and vectors that one token meets, n rows of relative positions
 // per layer where there are any, one row of the embedding per session unless it is the
 // head as well.
 // Matrices are stored in `format`, all else in float32.
-Work StepWork(const ModelConfig& config, int64_t context,
+Work StepWork(const ModelDescription& model, int64_t context,
               WeightFormat format = WeightFormat::kFp32);
 
 // A prompt of `tokens` computed by each fresh session, logits for the last token. Where
 // a prompt can be computed as a whole, weights are read once and a state is written
 // once. The feedback forms go token by token: the sum of their steps, the output head
 // once.
-Work PromptWork(const ModelConfig& config, int64_t tokens,
+Work PromptWork(const ModelDescription& model, int64_t tokens,
                 WeightFormat format = WeightFormat::kFp32);
 
 // What all cores in use reach together.

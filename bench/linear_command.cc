@@ -11,9 +11,9 @@
 #include "bench/commands.h"
 #include "bench/measurement.h"
 #include "bench/spread.h"
-#include "model/kernels/cpu_team.h"
-#include "model/kernels/packed_weights.h"
-#include "model/kernels/row_buffer.h"
+#include "model/compute/cpu_team.h"
+#include "model/compute/packed_weights.h"
+#include "model/compute/row_buffer.h"
 
 namespace mnemon {
 namespace {
@@ -59,7 +59,7 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
       burst_(&pool, model.format()) {
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
-  for (const MatrixShape& shape : Matrices(model.config(), model.format())) {
+  for (const MatrixShape& shape : Matrices(model.description(), model.format())) {
     // What is multiplied does not change how long it takes.
     weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
     matrices_.push_back(packed_.Room(shape.format, shape.outputs, shape.inputs,

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "bench/bracket.h"
 #include "bench/spread.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 
 namespace mnemon {
 namespace {

@@ -2,10 +2,10 @@
 """The colours of all pictures, on light and on dark: one for each architecture.
 train/palette.h has the same ones; a test compares the two."""
 
-ARCHITECTURES = {
-    "feedback": "#2f7fd6", "feedback_shared": "#b65cc4", "fast_weights": "#d9700f",
-    "transformer_xl": "#1c9a70", "causal": "#8a8f98", "encoder": "#c9485b",
-}
+import architectures
+
+COLOURS = ("#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b")
+ARCHITECTURES = dict(zip(architectures.names(), COLOURS))
 OTHER = "#a8893a"
 INK, PAPER = "#1f2328", "#ffffff"
 DARK_INK, DARK_PAPER = "#e6e8eb", "#14171c"

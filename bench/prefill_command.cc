@@ -26,7 +26,7 @@ class PrefillSubject : public Subject {
 
   // What lies in the caches while the prompt is computed.
   int64_t working_set() const override {
-    return WorkingSet(StepWork(model_.config(), flags_.context, model_.format()),
+    return WorkingSet(StepWork(model_.description(), flags_.context, model_.format()),
                       flags_.batch);
   }
   bool done() const override { return prompts_.done(); }
@@ -60,7 +60,7 @@ absl::Status PrefillSubject::Feed() {
 }
 
 void PrefillSubject::Describe(const Ceiling& ceiling, Record& record) const {
-  const Work work = PromptWork(model_.config(), flags_.context, model_.format());
+  const Work work = PromptWork(model_.description(), flags_.context, model_.format());
   const Floor floor = FloorOf(work, flags_.batch, ceiling);
   const double median = SpreadOf(prompts_.seconds()).median;
   const double tokens = static_cast<double>(flags_.batch * flags_.context);

@@ -211,7 +211,7 @@ void AddRestCommand(CommandLine& line) {
       [flags] { return RunRest(*flags); });
   command.Add("--arch", &flags->architecture, "Architecture")
       .Required()
-      .OneOf({BenchArchitectures().begin(), BenchArchitectures().end()});
+      .OneOf(BenchArchitectures());
   command.Add("--size", &flags->size, "Size")
       .Required()
       .OneOf({BenchSizes().begin(), BenchSizes().end()});

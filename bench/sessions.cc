@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 
 namespace mnemon {
 namespace {

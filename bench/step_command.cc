@@ -43,7 +43,7 @@ class StepSubject : public Subject {
               Sessions sessions)
       : batch_(flags.batch),
         turn_seconds_(flags.seconds / kTurns),
-        work_(StepWork(model.config(), flags.context, model.format())),
+        work_(StepWork(model.description(), flags.context, model.format())),
         sessions_(std::move(sessions)),
         steps_(flags.seconds),
         burst_(pool, model.format()) {}

@@ -18,7 +18,9 @@ import pathlib
 import platform
 import sys
 
-ARCHITECTURES = ["feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"]
+import architectures
+
+ARCHITECTURES = architectures.names(generating=True)
 SIZES = ["XS", "S", "M", "G", "SEED"]
 PRECISIONS = ["fp32", "bf16", "int8"]
 

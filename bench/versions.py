@@ -26,7 +26,9 @@ import subprocess
 import sys
 import time
 
-ALL = "feedback,feedback_shared,fast_weights,transformer_xl,causal"
+import architectures
+
+ALL = ",".join(architectures.names(generating=True))
 TURN = 0.04  # seconds
 TIMES = {"step": "step_us", "prefill": "prompt_ms"}
 

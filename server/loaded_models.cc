@@ -157,12 +157,12 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     MNEMON_ASSIGN_OR_RETURN(
         models.engine_bytes_,
         EngineBytes(memory, weights, MemoryShares::LeastFor(models.call_bytes_)));
-    if (one.served.config.architecture == "transformer_xl" &&
-        one.served.config.window == Window::kSegment) {
+    const Attention* attention = FirstBlock<Attention>(one.served.description);
+    if (attention != nullptr && attention->whole_segments) {
       LogInfo(StrCat("model ", flag.name,
                      ": trained with window: segment, served "
                      "sliding: the same up to mem_len + 1 = ",
-                     one.served.config.mem_len + 1, " tokens of history"));
+                     *attention->window + 1, " tokens of history"));
     }
     models.models_.push_back(std::move(one));
   }

@@ -38,22 +38,35 @@ bool IsProtobuf(std::string_view include) {
 }
 
 bool MustBeTorchFree(std::string_view path) {
-  static const std::set<std::string, std::less<>> layers = {
-      "base",           "model/numerics",
-      "model/kernels",  "model/config",
-      "model/state",    "model/weights",
-      "model/decoder",  "model/positions",
-      "model/device",   "model/program",
-      "model/steps",    "model/registry",
-      "model/io",       "model/text",
-      "model/sampling", "model/module",
-      "model/load",     "model/gradient",
-      "server/engine",  "server/state",
-      "server/rpc",     "server/transport",
-      "server/http",    "server/gateway",
-      "server",         "proto",
-      "client"};
-  return layers.contains(LayerOf(path));
+  static const std::set<std::string, std::less<>> layers = {"base",
+                                                            "model/compute",
+                                                            "model/compute/device",
+                                                            "model/state",
+                                                            "model/description",
+                                                            "model/decoder",
+                                                            "model/families",
+                                                            "model/program",
+                                                            "model/io",
+                                                            "model/text",
+                                                            "model/sampling",
+                                                            "model/load",
+                                                            "model/gradient",
+                                                            "server/engine",
+                                                            "server/state",
+                                                            "server/rpc",
+                                                            "server/transport",
+                                                            "server/http",
+                                                            "server/gateway",
+                                                            "server",
+                                                            "proto",
+                                                            "client"};
+  const std::string layer = LayerOf(path);
+  // The sequence forms of blocks are told by their names.
+  if (layer == "model/blocks") {
+    const std::string stem = fs::path(path).stem().string();
+    return !EndsWith(stem, "_torch");
+  }
+  return layers.contains(layer);
 }
 
 // The shortest chain of includes from `file` to something that `wanted` accepts,
@@ -113,73 +126,51 @@ std::optional<std::string> FindCycle(const Graph& graph) {
 }  // namespace
 
 const Rules& ProjectRules() {
-  // A folder, and those it may include besides base. Only the registries include steps
-  // and arch.
+  // A folder, and those it may include besides base.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
-      {"model/numerics", ""},
-      {"model/kernels", ""},
-      {"model/config", ""},
-      {"model/state", "model/config model/kernels"},
-      {"model/weights", ""},
-      {"model/decoder",
-       "model/sampling model/weights model/state model/config model/kernels"},
-      {"model/positions", "model/numerics model/kernels"},
-      {"model/device", "model/sampling model/state model/kernels"},
+      {"proto", ""},
+      {"model/compute", ""},
+      {"model/state", "model/compute"},
+      {"model/sampling", "model/compute"},
+      {"model/compute/device", "model/sampling model/state model/compute"},
+      {"model/blocks", "model/state model/compute"},
+      {"model/description", "model/blocks model/state model/compute"},
+      {"model/families", "model/description model/blocks"},
+      {"model/decoder", "model/description model/sampling model/state model/compute"},
+      {"model/gradient", "model/description model/blocks model/compute"},
       {"model/program",
-       "model/positions model/weights model/device model/sampling model/state "
-       "model/kernels"},
-      {"model/gradient",
-       "model/numerics model/positions model/weights model/config model/kernels"},
-      {"model/steps",
-       "model/numerics model/positions model/program model/device model/decoder "
-       "model/weights model/state model/config model/kernels"},
-      {"model/registry",
-       "model/steps model/decoder model/weights model/config model/kernels"},
-      {"model/io", "model/weights model/config"},
+       "model/decoder model/description model/blocks model/compute/device "
+       "model/sampling model/state model/compute"},
       {"model/text", ""},
-      {"model/sampling", "model/numerics model/kernels"},
-      {"model/module", "model/decoder model/weights model/config"},
+      {"model/io", "model/families model/compute"},
       {"model/load",
-       "model/module model/registry model/io model/text model/device model/decoder "
-       "model/weights model/config model/kernels"},
-      // From here on with torch.
+       "model/io model/text model/program model/decoder model/families "
+       "model/description model/compute/device model/compute"},
+      // With torch, as the units of model/blocks whose names end in _torch.
       {"model/sequence",
-       "model/decoder model/weights model/state model/config model/kernels"},
-      {"model/default", "model/sequence model/decoder model/kernels"},
-      {"model/layers", "model/positions model/weights model/config model/kernels"},
-      {"model/arch",
-       "model/steps model/layers model/sequence model/weights model/config"},
-      {"model/sequence_registry",
-       "model/registry model/arch model/default model/sequence model/decoder "
-       "model/config"},
-      {"model/sequence_io",
-       "model/sequence_registry model/load model/io model/text model/sequence "
-       "model/config"},
-      {"model/sequence_module", "model/module model/sequence_registry model/sequence"},
+       "model/load model/io model/text model/program model/decoder model/families "
+       "model/description model/blocks model/state model/compute"},
       {"server/engine",
        "server/state model/decoder model/state model/sampling model/text"},
       {"server/state", "model/state"},
-      {"proto", ""},
       {"server/transport", ""},
       {"server/rpc", "server/transport server/engine proto"},
       {"server/http", "server/rpc server/transport server/engine"},
       {"server/gateway", "client server/http server/engine model/text proto"},
       {"server",
        "server/gateway server/transport server/rpc server/http server/engine "
-       "server/state model/state model/load "
-       "model/module "
-       "model/registry model/device model/kernels"},
+       "server/state model/state model/load model/program model/compute/device "
+       "model/compute"},
       {"train",
-       "model/sequence_io model/sequence_registry model/load model/registry model/io "
-       "model/text model/sampling model/sequence model/gradient model/device "
-       "model/positions model/numerics model/weights model/decoder "
-       "model/state model/config model/kernels"},
+       "model/sequence model/load model/io model/program model/families model/gradient "
+       "model/blocks model/text model/sampling model/compute/device model/decoder "
+       "model/state model/compute"},
       {"client", "proto"},
       {"bench",
-       "train proto server/engine model/sequence_io model/sequence_registry model/io "
-       "model/sampling model/sequence model/decoder model/state model/config "
-       "model/kernels model/steps model/weights"},
+       "train proto server/engine model/sequence model/io model/families "
+       "model/description "
+       "model/sampling model/decoder model/state model/compute"},
   };
   static const Rules rules = [] {
     Rules parsed;
@@ -194,7 +185,8 @@ const Rules& ProjectRules() {
   return rules;
 }
 
-// A file's folder: of model/ and server/ the second level, else the first.
+// A file's folder: of model/ and server/ the second level, else the first; and a folder
+// further down that has rules of its own.
 std::string LayerOf(std::string_view path) {
   for (const char* generated : {"mnemon/v1/", "google/rpc/"}) {
     if (StartsWith(path, generated)) return "proto";
@@ -205,6 +197,7 @@ std::string LayerOf(std::string_view path) {
   if ((layer == "model" || layer == "server") && folder != layer) {
     layer += "/" + std::next(folder.begin())->string();
   }
+  if (ProjectRules().contains(folder.string())) layer = folder.string();
   return layer == "tests" || ProjectRules().contains(layer) ? layer : "";
 }
 

@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/decoder/decoder.h"
-#include "model/registry/registry.h"
-#include "model/sequence_io/load.h"
+#include "model/program/make_decoder.h"
+#include "model/sequence/load.h"
 #include "train/attention_picture.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -41,7 +41,11 @@ absl::Status RunAttention(const AttentionFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(
       const ServedModel loaded,
       LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
-  MNEMON_RETURN_IF_ERROR(RequireEncoder(loaded.config));
+  MNEMON_RETURN_IF_ERROR(RequireWholeSequences(loaded.description));
+  const Attention* attention = FirstBlock<Attention>(loaded.description);
+  if (attention == nullptr) {
+    return absl::InvalidArgumentError("the model has no attention to draw");
+  }
   const bool used = flags.maps == "used";
   MNEMON_ASSIGN_OR_RETURN(
       const Predictor::Output output,
@@ -54,7 +58,7 @@ absl::Status RunAttention(const AttentionFlags& flags, const Compute& compute) {
   return WriteFileDurably(
       flags.out,
       DrawAttention({.tokens = flags.tokens,
-                     .heads = loaded.config.heads,
+                     .heads = attention->heads,
                      .maps = output.maps,
                      .title = used ? "Attention weights in use"
                                    : "Attention maps as the notebook computes them"}));

@@ -16,8 +16,8 @@
 
 #include "base/partition.h"
 #include "base/status_macros.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/runtime.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "train/autocast.h"
 #include "train/batch_gradients.h"
 #include "train/batch_share.h"

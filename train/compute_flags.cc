@@ -11,8 +11,8 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/device/open_device.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/device/open_device.h"
+#include "model/compute/thread_pool.h"
 #include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
 

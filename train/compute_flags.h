@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "base/command_line.h"
-#include "model/registry/decoder_flags.h"
-#include "model/registry/registry.h"
+#include "model/program/decoder_flags.h"
+#include "model/program/make_decoder.h"
 
 namespace mnemon {
 

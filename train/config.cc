@@ -11,7 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/registry/registry.h"
+#include "model/families/families.h"
 #include "train/curriculum.h"
 #include "train/drawn_task.h"
 
@@ -202,7 +202,7 @@ namespace {
 
 // What the task needs and what does not go with it.
 void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
-  const auto entry = FindArchitecture(config.model.architecture);
+  const auto entry = FindFamily(config.model.architecture);
   const bool encoder = entry.ok() && !(*entry)->autoregressive();
   if (config.data.task == TaskKind::kText) {
     if (config.data.text.empty()) {
@@ -289,7 +289,7 @@ absl::Status ValidateTrainConfig(const TrainConfig& config) {
   } else {
     ModelConfig model = config.model;
     model.vocab = config.data.task == TaskKind::kText ? 256 : DrawnVocab(config.data);
-    absl::Status status = ValidateModel(model);
+    const absl::Status status = DescribeModel(model).status();
     if (!status.ok()) {
       faults.push_back(StrCat("[model] ", std::string(status.message())));
     }

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
 #include "model/sequence/model.h"
 
 namespace mnemon {

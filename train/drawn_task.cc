@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 #include "model/text/tokenizer.h"
 #include "train/draws.h"
 #include "train/recall_text.h"

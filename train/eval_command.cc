@@ -15,7 +15,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/io/checkpoint.h"
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
 #include "model/state/state.h"
 #include "train/commands.h"
@@ -58,9 +57,9 @@ absl::StatusOr<std::optional<TrainConfig>> ReadTraining(const std::string& check
 
 // The longest window that the positions of the model allow.
 int64_t LongestWindow(const ModelInForm& loaded) {
-  const ModelConfig& config = loaded.config;
-  if (config.architecture == "transformer_xl" && config.window == Window::kSegment) {
-    return std::max<int64_t>(1, config.positions - config.mem_len);
+  const Attention* attention = FirstBlock<Attention>(loaded.description);
+  if (attention != nullptr && attention->whole_segments) {
+    return std::max<int64_t>(1, attention->relative()->farthest() - *attention->window);
   }
   const StateSpec& spec =
       loaded.model != nullptr ? loaded.model->carry_spec() : loaded.decoder->spec();
@@ -132,7 +131,10 @@ absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
   const auto tokens = loaded.tokenizer->Encode(text);
   if (!tokens.ok()) return Annotated(tokens.status(), Quoted(flags.text));
 
-  const bool kept = loaded.config.architecture == "transformer_xl";
+  // What is carried is inputs: windows are segments of one text.
+  const Attention* attention = FirstBlock<Attention>(loaded.description);
+  const bool kept =
+      attention != nullptr && attention->carries == Attention::Carries::kInputs;
   const int threads = ThreadsOf(flags.compute);
   const bool side_by_side = !kept && compute.on_host();
   WorkerPool pool(side_by_side && flags.form == "sequence" ? threads : 1);
@@ -205,17 +207,16 @@ absl::Status EvalTask(const EvalFlags& flags, const ModelInForm& loaded) {
 absl::Status RunEval(const EvalFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
                           LoadInForm(flags.checkpoint, flags.form, compute));
-  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(loaded.config.architecture));
-  if (entry->autoregressive()) {
+  const std::string& architecture = loaded.config.architecture;
+  if (!loaded.description.whole_sequences) {
     if (!flags.text.empty()) return EvalText(flags, std::move(loaded), compute);
-    return UsageError(StrCat("architecture ", entry->name,
+    return UsageError(StrCat("architecture ", architecture,
                              " predicts text: name one with --text FILE"));
   }
   if (flags.text.empty() && flags.form == "sequence" && flags.window == 0) {
     return EvalTask(flags, loaded);
   }
-  return UsageError(StrCat("architecture ", entry->name,
+  return UsageError(StrCat("architecture ", architecture,
                            " is evaluated on the test sequences of its training: leave "
                            "out --text, --form and --window"));
 }

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 #include "model/sequence/runtime.h"
 #include "train/learner.h"
 #include "train/plan.h"

@@ -10,7 +10,7 @@
 //
 #include <hwy/highway.h>
 
-#include "model/kernels/vector16-inl.h"
+#include "model/compute/vector16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mnemon {

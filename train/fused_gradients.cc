@@ -172,7 +172,7 @@ std::unique_ptr<BatchGradients> MakeFusedGradients(const TrainConfig& config,
                                                    WorkerPool& pool,
                                                    ProcessGroup& group) {
   auto pass =
-      MakeGradientPass<float>(config.model, parameters.Layout(), pool.threads());
+      MakeGradientPass<float>(model.description(), parameters.Layout(), pool.threads());
   if (pass == nullptr) return nullptr;
   return std::make_unique<FusedGradients>(
       config, model.carry_spec(), parameters.values(), std::move(pass), pool, group);

@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
 #include "model/io/import_labml.h"
-#include "model/registry/registry.h"
 #include "train/commands.h"
 #include "train/given_tokenizer.h"
 
@@ -41,7 +41,7 @@ absl::Status RunImport(const ImportFlags& flags) {
     return Annotated(imported.status(),
                      StrCat(Quoted(flags.config), " with ", Quoted(flags.weights)));
   }
-  MNEMON_RETURN_IF_ERROR(ValidateModel(imported->config));
+  MNEMON_RETURN_IF_ERROR(DescribeModel(imported->config).status());
   CheckpointContent content = {{"config.json", ConfigToJson(imported->config)},
                                {"model.safetensors", imported->weights}};
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,

@@ -8,9 +8,9 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/compute/kernels.h"
 #include "model/decoder/decoder.h"
-#include "model/kernels/kernels.h"
-#include "model/sequence_io/load.h"
+#include "model/sequence/load.h"
 #include "model/state/state.h"
 #include "nlohmann/json.hpp"
 #include "train/commands.h"

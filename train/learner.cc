@@ -16,11 +16,11 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/compute/tensor_names.h"
 #include "model/sampling/sampler.h"
 #include "model/sequence/device.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
-#include "model/weights/tensor_names.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 #include "train/draws.h"
 #include "train/flat_operations.h"
 #include "train/gradient_sum.h"
@@ -34,7 +34,7 @@ namespace {
 constexpr char kOptimiserFile[] = "optimiser.safetensors";
 constexpr char kCarryFile[] = "carry.safetensors";
 
-absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
+absl::Status CopyNamed(const Safetensors& file, const NamedTensorList& targets) {
   for (const auto& [name, target] : targets) {
     const TensorInfo* info = file.Find(name);
     if (info == nullptr)
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   InitialiseWeights(*first, config.init, seed);
   SetFeatures(task.Features(config.model.d_model, seed), *first);
   if (!config.from.empty()) {
-    MNEMON_RETURN_IF_ERROR(StartFrom(config.from, task, *first));
+    MNEMON_RETURN_IF_ERROR(StartFrom(config.from, task, config.model, *first));
   }
   MoveWeights(*first, device);
   Parameters parameters(*first);
@@ -221,14 +221,14 @@ int64_t Learner::parameter_count() const { return CountParameters(*model_); }
 absl::Status Learner::Save(CheckpointContent& content) const {
   MNEMON_ASSIGN_OR_RETURN(const Carry carry, gradients_->TrainingCarry());
   if (!group_.first()) return absl::OkStatus();
-  content["config.json"] = ConfigToJson(model_->config());
+  content["config.json"] = ConfigToJson(config_.model);
   if (task_.tokenizer() != nullptr) {
     content["tokenizer.json"] = task_.tokenizer()->ToJson();
   }
   MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"], FormatWeights(*model_));
-  NamedTensors optimiser;
+  NamedTensorList optimiser;
   for (const auto& [name, buffer] : optimiser_.Buffers()) {
-    NamedTensors slices = parameters_.Slices(buffer, name + ".");
+    NamedTensorList slices = parameters_.Slices(buffer, name + ".");
     optimiser.insert(optimiser.end(), slices.begin(), slices.end());
   }
   MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kOptimiserFile)],
@@ -240,7 +240,7 @@ absl::Status Learner::Save(CheckpointContent& content) const {
 
 absl::StatusOr<std::string> Learner::FormatCarry(const Carry& carry) const {
   // The position is a tensor of its own, so that the file is complete.
-  NamedTensors saved = {{"position", IdTensor(&carry.position, 1, 1)}};
+  NamedTensorList saved = {{"position", IdTensor(&carry.position, 1, 1)}};
   for (size_t i = 0; i < carry.tensors.size(); ++i) {
     saved.emplace_back(StrCat("carry.", model_->carry_spec().entries[i].name),
                        carry.tensors[i]);

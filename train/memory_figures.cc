@@ -10,8 +10,9 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/families/families.h"
+#include "model/sequence/load.h"
 #include "model/sequence/model.h"
-#include "model/sequence_io/load.h"
 #include "train/chart.h"
 #include "train/distance_weights.h"
 #include "train/heat_map.h"
@@ -111,12 +112,12 @@ absl::StatusOr<std::vector<at::Tensor>> LastMaps(const Model& model,
   }
 }
 
-absl::StatusOr<Groups> DrawAttentionFigures(const Model& model,
+absl::StatusOr<Groups> DrawAttentionFigures(const LoadedModel& loaded,
                                             const ValidationStretch& stretch) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<at::Tensor> maps,
-                          LastMaps(model, stretch.windows));
-  const std::string& architecture = model.config().architecture;
-  const bool encoder = architecture == "encoder", feedback = architecture == "feedback";
+                          LastMaps(*loaded.model, stretch.windows));
+  const bool encoder = loaded.description.whole_sequences;
+  const bool feedback = loaded.description.memory.has_value();
   const auto count = std::min(kMapTokens, stretch.windows.back().columns);
   const std::vector<std::string> labels = Labels(stretch, count);
   Groups groups;
@@ -152,22 +153,44 @@ absl::StatusOr<Groups> DrawAttentionFigures(const Model& model,
   return groups;
 }
 
-absl::StatusOr<Groups> DrawNorms(const Model& model, const ValidationStretch& stretch) {
+// Fast weights of a model, and where their W stands in its carry.
+struct FastBlock {
+  size_t layer = 0, entry = 0;
+  int64_t heads = 0;
+};
+
+std::vector<FastBlock> FastBlocks(const ModelDescription& model) {
+  std::vector<FastBlock> blocks;
+  const DescribedState carry = CarryOf(model);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    for (size_t j = 0; j < model.layers[i].size(); ++j) {
+      const auto* fast = std::get_if<FastWeights>(&model.layers[i][j].block);
+      if (fast != nullptr) blocks.push_back({i, carry.first[i][j], fast->heads});
+    }
+  }
+  return blocks;
+}
+
+absl::StatusOr<Groups> DrawNorms(const LoadedModel& loaded,
+                                 const ValidationStretch& stretch) {
   const Batch& window = stretch.windows.front();
-  const int64_t layers = model.config().layers, heads = model.config().heads;
-  const at::Tensor norms = at::zeros({window.columns, layers, heads});
-  auto table = norms.accessor<float, 3>();
+  const std::vector<FastBlock> blocks = FastBlocks(loaded.description);
+  // [T] of each head of each block.
+  std::vector<std::vector<std::vector<float>>> norms(blocks.size());
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    norms[b].resize(static_cast<size_t>(blocks[b].heads));
+  }
   Carry carry;
   for (int64_t t = 0; t < window.columns; ++t) {
     MNEMON_ASSIGN_OR_RETURN(
         ForwardResult result,
-        model.Forward(IdTensor(window.inputs.data() + t, 1, 1), carry));
+        loaded.model->Forward(IdTensor(window.inputs.data() + t, 1, 1), carry));
     carry = std::move(result.carry);
-    // With a normalised read each layer has the sum of its keys, too.
-    const auto entries = static_cast<int64_t>(carry.tensors.size()) / layers;
-    for (int64_t l = 0; l < layers; ++l) {
-      const at::Tensor norm = carry.tensors[l * entries][0].flatten(1).norm(2, 1);
-      for (int64_t h = 0; h < heads; ++h) table[t][l][h] = norm[h].item<float>();
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      const at::Tensor norm = carry.tensors[blocks[b].entry][0].flatten(1).norm(2, 1);
+      for (size_t h = 0; h < norms[b].size(); ++h) {
+        norms[b][h].push_back(norm[static_cast<int64_t>(h)].item<float>());
+      }
     }
   }
   FigureGroup group{.title = "Norms of the fast weights",
@@ -175,32 +198,34 @@ absl::StatusOr<Groups> DrawNorms(const Model& model, const ValidationStretch& st
                         "The Frobenius norm of the matrix of each head behind each "
                         "token of the validation data, from an empty memory.",
                     .figures = {}};
-  for (int64_t l = 0; l < layers; ++l) {
-    Chart chart{.title = StrCat("Layer ", l + 1, ": norm of W"), .x_label = "tokens"};
-    for (int64_t h = 0; h < heads; ++h) {
-      ChartSeries series{.name = StrCat("head ", h + 1),
-                         .points = {},
-                         .style = StyleOfLine(static_cast<size_t>(h))};
-      for (int64_t t = 0; t < window.columns; ++t) {
-        series.points.push_back({static_cast<double>(t + 1), table[t][l][h]});
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const size_t layer = blocks[b].layer + 1;
+    Chart chart{.title = StrCat("Layer ", layer, ": norm of W"), .x_label = "tokens"};
+    for (size_t h = 0; h < norms[b].size(); ++h) {
+      ChartSeries series{
+          .name = StrCat("head ", h + 1), .points = {}, .style = StyleOfLine(h)};
+      for (size_t t = 0; t < norms[b][h].size(); ++t) {
+        series.points.push_back({static_cast<double>(t + 1), norms[b][h][t]});
       }
       chart.series.push_back(std::move(series));
     }
     group.figures.push_back(
-        {.name = StrCat("norm-layer-", l + 1), .svg = DrawChart(chart)});
+        {.name = StrCat("norm-layer-", layer), .svg = DrawChart(chart)});
   }
   return Groups{std::move(group)};
 }
 
-absl::StatusOr<Groups> DrawGroups(const Model& model, const std::string& run) {
-  const ModelConfig& config = model.config();
+absl::StatusOr<Groups> DrawGroups(const LoadedModel& loaded, const std::string& run) {
+  const Attention* attention = FirstBlock<Attention>(loaded.description);
   StretchLimits limits;
   // The last window is shown; those before it fill the memory.
-  if (config.architecture == "transformer_xl") limits.windows = kMostWindows;
+  if (attention != nullptr && attention->carries == Attention::Carries::kInputs) {
+    limits.windows = kMostWindows;
+  }
   MNEMON_ASSIGN_OR_RETURN(ValidationStretch stretch,
                           ReadValidationStretch(run, limits));
-  if (config.architecture == "fast_weights") return DrawNorms(model, stretch);
-  return DrawAttentionFigures(model, stretch);
+  if (attention == nullptr) return DrawNorms(loaded, stretch);
+  return DrawAttentionFigures(loaded, stretch);
 }
 
 }  // namespace
@@ -211,11 +236,9 @@ MemoryFigures DrawMemoryFigures(const std::string& run) {
   absl::StatusOr<LoadedModel> loaded = LoadCheckpoint(run);
   figures.fault = loaded.status();
   if (!loaded.ok()) return figures;
-  figures.architecture = loaded->config.architecture;
-  if (loaded->config.projection == Projection::kShared)
-    figures.architecture += "_shared";
+  figures.architecture = TypedNameOf(loaded->config);
   figures.parameters = CountParameters(*loaded->model);
-  absl::StatusOr<Groups> groups = DrawGroups(*loaded->model, run);
+  absl::StatusOr<Groups> groups = DrawGroups(*loaded, run);
   figures.fault = groups.status();
   if (groups.ok()) figures.groups = *std::move(groups);
   return figures;

@@ -7,8 +7,8 @@
 #include "base/command_line.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/kernels.h"
-#include "model/sequence_io/load.h"
+#include "model/compute/kernels.h"
+#include "model/sequence/load.h"
 
 namespace mnemon {
 
@@ -18,6 +18,7 @@ absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string
     MNEMON_ASSIGN_OR_RETURN(ServedModel served,
                             LoadStepForm(dir, compute.device, compute.decoder));
     return ModelInForm{.config = std::move(served.config),
+                       .description = std::move(served.description),
                        .tokenizer = std::move(served.tokenizer),
                        .parameters = served.parameters,
                        .model = nullptr,
@@ -32,6 +33,7 @@ absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string
   MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded, LoadCheckpoint(dir, {.device = device}));
   const int64_t parameters = CountParameters(*loaded.model);
   return ModelInForm{.config = std::move(loaded.config),
+                     .description = std::move(loaded.description),
                      .tokenizer = std::move(loaded.tokenizer),
                      .parameters = parameters,
                      .model = std::move(loaded.model),

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
 #include "model/decoder/decoder.h"
+#include "model/families/config.h"
 #include "model/sequence/model.h"
 #include "model/text/tokenizer.h"
 #include "train/compute_flags.h"
@@ -17,6 +17,7 @@ namespace mnemon {
 
 struct ModelInForm {
   ModelConfig config;
+  ModelDescription description;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   int64_t parameters = 0;
   std::unique_ptr<Model> model;      // the sequence form, or

@@ -8,17 +8,10 @@
 
 namespace mnemon {
 
-struct ArchitectureColour {
-  std::string_view architecture;
-  std::string_view colour;  // "#rrggbb"
-};
-
+// "#rrggbb", in the order of TypedNames (model/families); beyond them they take turns.
 // Told apart by people who see few colours, and readable on white and on black.
-inline constexpr ArchitectureColour kArchitectureColours[] = {
-    {"feedback", "#2f7fd6"},     {"feedback_shared", "#b65cc4"},
-    {"fast_weights", "#d9700f"}, {"transformer_xl", "#1c9a70"},
-    {"causal", "#8a8f98"},       {"encoder", "#c9485b"},
-};
+inline constexpr std::string_view kColours[] = {"#2f7fd6", "#b65cc4", "#d9700f",
+                                                "#1c9a70", "#8a8f98", "#c9485b"};
 // Of a run whose architecture is not known.
 inline constexpr std::string_view kOtherColour = "#a8893a";
 

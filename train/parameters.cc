@@ -69,9 +69,9 @@ at::Tensor Parameters::View(const at::Tensor& buffer, const Slice& slice) const 
 
 at::Tensor Parameters::MakeBuffer() const { return at::zeros_like(values_); }
 
-NamedTensors Parameters::Slices(const at::Tensor& buffer,
-                                const std::string& prefix) const {
-  NamedTensors named;
+NamedTensorList Parameters::Slices(const at::Tensor& buffer,
+                                   const std::string& prefix) const {
+  NamedTensorList named;
   for (const Slice& slice : slices_) {
     named.emplace_back(prefix + slice.name, View(buffer, slice));
   }

@@ -11,7 +11,7 @@
 
 #include "model/gradient/flat_layout.h"
 #include "model/sequence/model.h"
-#include "model/sequence_io/tensors.h"
+#include "model/sequence/tensors.h"
 
 namespace mnemon {
 
@@ -35,7 +35,7 @@ class Parameters {
 
   // A buffer [size] of zeros, and the part of each weight in such a buffer.
   at::Tensor MakeBuffer() const;
-  NamedTensors Slices(const at::Tensor& buffer, const std::string& prefix) const;
+  NamedTensorList Slices(const at::Tensor& buffer, const std::string& prefix) const;
 
  private:
   struct Slice {

@@ -11,7 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/state/arena.h"
 
 namespace mnemon {
@@ -111,7 +111,7 @@ class StepFeed final : public RowFeed {
       row += count;
     }
     const at::Tensor logits = at::empty(
-        {tokens.size(0), tokens.size(1), decoder_->config().vocab}, at::kFloat);
+        {tokens.size(0), tokens.size(1), decoder_->model().vocab}, at::kFloat);
     MNEMON_RETURN_IF_ERROR(decoder_->Step(segments, *arena_, logits.data_ptr<float>()));
     // A ring's old rows are never asked for again.
     for (const int32_t slot : slots_) arena_->SetFloor(slot, arena_->length(slot));

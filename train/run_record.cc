@@ -16,7 +16,8 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
+#include "model/families/families.h"
 
 namespace mnemon {
 namespace {
@@ -73,8 +74,7 @@ std::string ArchitectureOf(const std::string& path) {
     if (!json.ok()) continue;
     const absl::StatusOr<ModelConfig> config = ParseConfig(*json);
     if (!config.ok()) continue;
-    return config->projection == Projection::kShared ? config->architecture + "_shared"
-                                                     : config->architecture;
+    return TypedNameOf(*config);
   }
   return "";
 }

@@ -12,10 +12,10 @@
 #include "base/quote.h"
 #include "base/standard_output.h"
 #include "base/status_macros.h"
-#include "model/kernels/kernels.h"
-#include "model/registry/registry.h"
+#include "model/compute/kernels.h"
+#include "model/program/make_decoder.h"
 #include "model/sampling/sampler.h"
-#include "model/sequence_io/load.h"
+#include "model/sequence/load.h"
 #include "model/text/detokenizer.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -147,7 +147,7 @@ absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(
       const ServedModel loaded,
       LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
-  MNEMON_RETURN_IF_ERROR(RequireAutoregressive(loaded.config));
+  MNEMON_RETURN_IF_ERROR(RequireAutoregressive(loaded.description));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
   SamplingParams sampling = Rounded(flags.sampling);
   if (flags.seed) {

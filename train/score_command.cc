@@ -13,10 +13,9 @@
 #include "base/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
+#include "model/compute/kernels.h"
 #include "model/io/safetensors.h"
-#include "model/kernels/kernels.h"
-#include "model/registry/registry.h"
-#include "model/sequence_io/tensors.h"
+#include "model/sequence/tensors.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
 #include "train/model_form.h"
@@ -41,10 +40,6 @@ struct ScoreInput {
   std::vector<int64_t> calls;   // lengths of the calls that cover T
   at::Tensor mask;              // ForwardOptions::mask
 };
-
-bool IsAutoregressive(const ModelConfig& config) {
-  return FindArchitecture(config.architecture).value()->autoregressive();
-}
 
 absl::Status CheckTokens(const TensorInfo& info, const std::vector<int64_t>& tokens,
                          int64_t vocab) {
@@ -82,7 +77,8 @@ absl::StatusOr<std::vector<int64_t>> ReadSegments(const Safetensors& file,
   return segments;
 }
 
-absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig& config,
+absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file,
+                                     const ModelDescription& model,
                                      const ScoreFlags& flags) {
   const TensorInfo* info = file.Find("tokens");
   if (info == nullptr) return absl::InvalidArgumentError("holds no array 'tokens'");
@@ -95,13 +91,16 @@ absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig&
   input.batch = info->shape[0];
   input.length = info->shape[1];
   MNEMON_ASSIGN_OR_RETURN(input.tokens, file.Ints(*info));
-  MNEMON_RETURN_IF_ERROR(CheckTokens(*info, input.tokens, config.vocab));
+  MNEMON_RETURN_IF_ERROR(CheckTokens(*info, input.tokens, model.vocab));
   std::vector<int64_t> segments = {input.length};
-  if (flags.form == "sequence" && config.architecture == "transformer_xl") {
+  const Attention* attention = FirstBlock<Attention>(model);
+  const bool carries_inputs =
+      attention != nullptr && attention->carries == Attention::Carries::kInputs;
+  if (flags.form == "sequence" && carries_inputs) {
     MNEMON_ASSIGN_OR_RETURN(segments, ReadSegments(file, input.length));
   }
   const TensorInfo* mask = file.Find("mask");
-  if (mask != nullptr && !IsAutoregressive(config)) {
+  if (mask != nullptr && model.whole_sequences) {
     MNEMON_ASSIGN_OR_RETURN(input.mask, ToTensor(file, *mask));
   }
   int64_t most = flags.chunk;
@@ -165,13 +164,13 @@ absl::Status RunScore(const ScoreFlags& flags, const Compute& compute) {
   }
   MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
                           LoadInForm(flags.checkpoint, flags.form, compute));
-  if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
+  if (loaded.description.whole_sequences && (flags.form == "step" || flags.chunk > 0)) {
     return UsageError(StrCat("architecture ", loaded.config.architecture,
                              " takes whole sequences: leave out --form step and "
                              "--chunk"));
   }
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
-  absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.config, flags);
+  absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.description, flags);
   if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
   MNEMON_RETURN_IF_ERROR(CheckOutputFits(*input, loaded.config.vocab));
 

@@ -15,9 +15,9 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/positions/alibi.h"
-#include "model/sequence_io/load.h"
-#include "model/weights/tensor_names.h"
+#include "model/blocks/attention/alibi.h"
+#include "model/compute/tensor_names.h"
+#include "model/sequence/load.h"
 
 namespace mnemon {
 namespace {
@@ -168,7 +168,8 @@ absl::Status NoStart(const std::string& from, const std::vector<std::string>& fa
 
 }  // namespace
 
-absl::Status StartFrom(const std::string& from, const Task& task, Model& model) {
+absl::Status StartFrom(const std::string& from, const Task& task,
+                       const ModelConfig& config, Model& model) {
   c10::AutoGradMode no_graph(false);
   absl::StatusOr<LoadedModel> read = LoadCheckpoint(from);
   if (!read.ok()) return Annotated(read.status(), "train.from");
@@ -178,12 +179,14 @@ absl::Status StartFrom(const std::string& from, const Task& task, Model& model) 
     return NoStart(from, {"its tokens are others than those of data.text"});
   }
   Tensors tensors = TensorsOf(*loaded.model);
-  const bool causal = loaded.config.architecture == "causal" &&
-                      model.config().architecture == "feedback";
+  const Attention* attention = FirstBlock<Attention>(loaded.description);
+  const bool causal = model.description().memory && !loaded.description.memory &&
+                      !loaded.description.whole_sequences && attention != nullptr &&
+                      attention->carries == Attention::Carries::kKeys;
   if (causal) {
-    const std::vector<std::string> faults = Differences(loaded.config, model.config());
+    const std::vector<std::string> faults = Differences(loaded.config, config);
     if (!faults.empty()) return NoStart(from, faults);
-    tensors = FromCausal(loaded.config, model.config(), tensors).Convert();
+    tensors = FromCausal(loaded.config, config, tensors).Convert();
   }
   std::vector<std::string> faults;
   model.Visit([&](const std::string& name, at::Tensor& weight) {
@@ -194,7 +197,7 @@ absl::Status StartFrom(const std::string& from, const Task& task, Model& model) 
       faults.push_back(StrCat(name, " has another shape"));
     }
   });
-  if (loaded.config.architecture != model.config().architecture && !causal) {
+  if (loaded.config.architecture != config.architecture && !causal) {
     faults = {StrCat("it is of architecture ", loaded.config.architecture)};
   }
   if (!faults.empty()) return NoStart(from, faults);

@@ -12,7 +12,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 #include "train/commands.h"
 #include "train/token_file.h"
 #include "train/tokenize.h"

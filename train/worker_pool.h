@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 
 namespace mnemon {
 

@@ -13,7 +13,7 @@ from . import Missing
 class Checkpoint:
     directory: pathlib.Path
     config: dict
-    weights: dict  # name -> float32 tensor; names as in model/weights/tensor_names.h
+    weights: dict  # name -> float32 tensor; names as in model/compute/tensor_names.h
 
     def layer(self, i, part):
         return self.weights[f"layers.{i}.{part}"]

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/state/state_image.h"
 
 namespace mnemon {
@@ -40,7 +40,7 @@ absl::Status CheckIntrospection(const Segment& segment,
   return absl::OkStatus();
 }
 
-absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
+absl::Status CheckSegment(const Segment& segment, int64_t vocab,
                           const StateArena& arena, bool draws) {
   if (segment.slot < 0 || segment.slot >= arena.slots()) {
     return InvalidField("slot", StrCat("slot ", segment.slot, " of ", arena.slots(),
@@ -56,10 +56,10 @@ absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
   }
   const bool drawn = draws && count == 1 && segment.tokens[0] == kDrawn;
   for (int64_t i = 0; i < count && !drawn; ++i) {
-    if (segment.tokens[i] < 0 || segment.tokens[i] >= config.vocab) {
-      return InvalidField(
-          "tokens", StrCat("token ", segment.tokens[i], " at position ",
-                           segment.position + i, " is not in 0..", config.vocab - 1));
+    if (segment.tokens[i] < 0 || segment.tokens[i] >= vocab) {
+      return InvalidField("tokens",
+                          StrCat("token ", segment.tokens[i], " at position ",
+                                 segment.position + i, " is not in 0..", vocab - 1));
     }
   }
   if (segment.position != arena.length(segment.slot)) {
@@ -151,14 +151,14 @@ int64_t LogitsRows(std::span<const Segment> segments) {
   return rows;
 }
 
-absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+absl::Status CheckSegments(std::span<const Segment> segments, int64_t vocab,
                            const StateArena& arena, bool draws,
                            const IntrospectionFields& introspection) {
   // Kept from call to call: a step allocates nothing once it is warm.
   static thread_local std::vector<int32_t> slots;
   slots.clear();
   for (const Segment& segment : segments) {
-    absl::Status status = CheckSegment(segment, config, arena, draws);
+    absl::Status status = CheckSegment(segment, vocab, arena, draws);
     if (status.ok() && segment.introspection != nullptr) {
       status = CheckIntrospection(segment, introspection);
     }

@@ -12,12 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/aligned_floats.h"
-#include "model/config/config.h"
+#include "model/compute/weights.h"
 #include "model/decoder/introspection.h"
+#include "model/description/description.h"
 #include "model/sampling/sampling_params.h"
 #include "model/state/arena.h"
 #include "model/state/state_memory.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
@@ -57,8 +57,8 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  virtual const ModelConfig& config() const = 0;
-  // What a session's state consists of: a function of the config alone.
+  virtual const ModelDescription& model() const = 0;
+  // What a session's state consists of: a function of the model alone.
   virtual const StateSpec& spec() const = 0;
   // Names everything beside weights and history that decides bits: decoder, precision,
   // revision, and of the default decoder device class and library. States of another
@@ -154,7 +154,7 @@ int64_t LogitsRows(std::span<const Segment> segments);
 
 // What every decoder checks before it touches anything; the errors of Submit above.
 // `draws`, `introspection`: those of Decoder.
-absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+absl::Status CheckSegments(std::span<const Segment> segments, int64_t vocab,
                            const StateArena& arena, bool draws = false,
                            const IntrospectionFields& introspection = {});
 
@@ -170,7 +170,7 @@ absl::Status BeginImport(int64_t position, const TensorViews& carry,
 
 // Which keys a position of an encoder sees.
 enum class PredictMask {
-  kConfig,  // as config().mask says
+  kConfig,  // as the model has it
   kNone,    // all
   kCausal,  // those up to itself
   kExplicit,
@@ -210,13 +210,14 @@ class Predictor {
     AttentionMaps maps = AttentionMaps::kNone;
   };
   struct Output {
-    UnsetFloats logits;             // [B, T, V]
-    std::vector<UnsetFloats> maps;  // per layer [B, H, T, T]; empty unless asked
+    UnsetFloats logits;  // [B, T, V]
+    std::vector<UnsetFloats>
+        maps;  // per block of attention [B, H, T, T]; empty unless asked
   };
 
   virtual ~Predictor() = default;
 
-  virtual const ModelConfig& config() const = 0;
+  virtual const ModelDescription& model() const = 0;
   // As Decoder::numerics_id().
   virtual const std::string& numerics_id() const = 0;
 
@@ -266,12 +267,12 @@ class Prediction {
 inline constexpr int64_t kPieceMultiplyAdds = int64_t{16} << 20;
 
 // Those of a prediction, [B, T]; INT64_MAX where they would be beyond that.
-int64_t PredictMultiplyAdds(const ModelConfig& config, int64_t batch, int64_t time,
+int64_t PredictMultiplyAdds(const ModelDescription& model, int64_t batch, int64_t time,
                             AttentionMaps maps);
 
 // Whether a predictor can compute the input. INVALID_ARGUMENT names the field (tokens,
 // explicit_mask); FAILED_PRECONDITION (T beyond max_positions).
-absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
+absl::Status CheckPredict(const Predictor::Input& input, int64_t vocab,
                           int64_t max_positions);
 
 }  // namespace mnemon

@@ -35,15 +35,24 @@ int64_t MostSeen(const StateSpec& spec, int64_t end) {
   return std::min(end, spec.capacity() + 1);
 }
 
-int64_t IntrospectionBytes(const ModelConfig& config, const IntrospectionFields& fields,
-                           int64_t positions) {
+int64_t IntrospectionBytes(const ModelDescription& model,
+                           const IntrospectionFields& fields, int64_t positions) {
   constexpr int64_t kFloat = sizeof(float);
-  const int64_t heads = config.layers * config.heads;
+  int64_t heads = 0, fast_heads = 0;  // of all blocks of a kind
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* attention = std::get_if<Attention>(&sub.block)) {
+        heads += attention->heads;
+      } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
+        fast_heads += fast->heads;
+      }
+    }
+  }
   int64_t bytes = 0;
-  if (fields.hidden_state) bytes += config.d_model * kFloat;
-  if (fields.update_norms) bytes += heads * kFloat;
-  if (fields.state_norms) bytes += heads * kFloat;
-  if (!fields.memory_reads) return bytes;
+  if (fields.hidden_state) bytes += model.width * kFloat;
+  if (fields.update_norms) bytes += fast_heads * kFloat;
+  if (fields.state_norms) bytes += fast_heads * kFloat;
+  if (!fields.memory_reads || heads == 0) return bytes;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   if (positions > (kMost - bytes) / heads / kFloat - kReadBytes) return kMost;
   return bytes + heads * (positions * kFloat + kReadBytes);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/config/config.h"
+#include "model/description/description.h"
 #include "model/state/state.h"
 
 namespace mnemon {
@@ -70,7 +70,7 @@ int64_t MostSeen(const StateSpec& spec, int64_t end);
 
 // Bytes that an introspection of a token that sees `positions` takes in a message, at
 // most; INT64_MAX where they would be beyond that.
-int64_t IntrospectionBytes(const ModelConfig& config, const IntrospectionFields& fields,
-                           int64_t positions);
+int64_t IntrospectionBytes(const ModelDescription& model,
+                           const IntrospectionFields& fields, int64_t positions);
 
 }  // namespace mnemon

@@ -11,7 +11,7 @@
 namespace mnemon {
 
 absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
-  MNEMON_RETURN_IF_ERROR(CheckPredict(input, config(), max_positions()));
+  MNEMON_RETURN_IF_ERROR(CheckPredict(input, model().vocab, max_positions()));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
                           Begin(std::move(input)));
   for (bool done = false; !done;) {
@@ -20,25 +20,30 @@ absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
   return prediction->TakeOutput();
 }
 
-int64_t PredictMultiplyAdds(const ModelConfig& config, int64_t batch, int64_t time,
+int64_t PredictMultiplyAdds(const ModelDescription& model, int64_t batch, int64_t time,
                             AttentionMaps maps) {
-  const Saturating width = config.d_model, rows = Saturating(batch) * time;
-  // Of one row of one layer: four projections, two or three matrices of the
-  // feed-forward sub-layer, scores and the sum over values.
-  const Saturating projections = Saturating(4) * width * width;
-  const Saturating feed_forward =
-      Saturating(config.gated ? 3 : 2) * width * config.d_ff;
-  const Saturating attention = Saturating(2) * width * time;
-  // Maps of the notebook: two more projections and scores.
-  const Saturating notebook = maps == AttentionMaps::kNotebook
-                                  ? Saturating(2) * width * width + width * time
-                                  : Saturating(0);
-  const Saturating layer = projections + feed_forward + attention + notebook;
-  const Saturating head = width * width + width * config.vocab;
-  return (rows * (Saturating(config.layers) * layer + head)).value();
+  const Saturating width = model.width, rows = Saturating(batch) * time;
+  // Of one row.
+  Saturating row = width * width + width * model.vocab;
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
+        row += Saturating(feed->gated ? 3 : 2) * width * feed->hidden;
+      } else if (const auto* attention = std::get_if<Attention>(&sub.block)) {
+        // Four projections, scores and the sum over values.
+        const Saturating all = Saturating(attention->heads) * attention->width;
+        row += Saturating(4) * width * all + Saturating(2) * all * time;
+        // Maps of the notebook: two more projections and scores.
+        if (maps == AttentionMaps::kNotebook) {
+          row += Saturating(2) * width * all + all * time;
+        }
+      }
+    }
+  }
+  return (rows * row).value();
 }
 
-absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
+absl::Status CheckPredict(const Predictor::Input& input, int64_t vocab,
                           int64_t max_positions) {
   const int64_t count = static_cast<int64_t>(input.tokens.size());
   if (input.batch < 1 || count < input.batch || count % input.batch != 0) {
@@ -48,10 +53,10 @@ absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& conf
   }
   const int64_t time = count / input.batch;
   for (int64_t i = 0; i < count; ++i) {
-    if (input.tokens[i] < 0 || input.tokens[i] >= config.vocab) {
-      return InvalidField("tokens", StrCat("token ", input.tokens[i], " of sequence ",
-                                           i / time, " at position ", i % time,
-                                           " is not in 0..", config.vocab - 1));
+    if (input.tokens[i] < 0 || input.tokens[i] >= vocab) {
+      return InvalidField(
+          "tokens", StrCat("token ", input.tokens[i], " of sequence ", i / time,
+                           " at position ", i % time, " is not in 0..", vocab - 1));
     }
   }
   if (time > max_positions) {

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "model/compute/dropout_mask.h"
 #include "model/gradient/product.h"
 #include "model/gradient/row_operations.h"
-#include "model/kernels/dropout_mask.h"
 
 namespace mnemon {
 

@@ -7,31 +7,55 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "model/weights/tensor_names.h"
+#include "model/blocks/attention/alibi.h"
 
 namespace mnemon {
 
+namespace {
+
+AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context) {
+  constexpr int64_t kAny = int64_t{1} << 40;
+  AttentionOptions options;
+  options.causal = a.sees == Attention::Sees::kPast;
+  options.reach = a.window && !a.whole_segments ? *a.window : std::min(context, kAny);
+  options.most_keys = a.window ? kAny : context;
+  if (a.alibi()) options.slopes = AlibiSlopes(a.heads);
+  if (const RelativePositions* relative = a.relative()) {
+    options.zero_row = relative->zero_row;
+    options.table_rows = relative->rows;
+    if (a.whole_segments) options.most_keys = relative->farthest() + 1;
+  }
+  if (whole) return options;
+  options.memory = a.carries == Attention::Carries::kInputs ? AttentionMemory::kInputs
+                                                            : AttentionMemory::kKeys;
+  options.most_memory = a.window.value_or(context);
+  return options;
+}
+
+}  // namespace
+
 template <class Real>
-AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
-                                     const AttentionOptions& options,
-                                     const FlatLayout& layout, int64_t layer,
+AttentionBlock<Real>::AttentionBlock(const Attention& attention,
+                                     const BlockPlace& place, bool whole,
+                                     int64_t context, const FlatLayout& layout,
                                      std::shared_ptr<AttentionBlockRows<Real>> shared)
-    : options_(options),
+    : options_(OptionsOf(attention, whole, context)),
       shared_(std::move(shared)),
-      layer_(layer),
-      width_(config.d_model),
-      heads_(config.heads),
-      head_width_(config.head_width()),
-      norm_(layout, names::Layer(layer, names::kAttnNorm), width_),
-      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
-      key_(layout, names::Layer(layer, names::kKey), width_, width_),
-      value_(layout, names::Layer(layer, names::kValue), width_, width_),
-      output_(layout, names::Layer(layer, names::kOutput), width_, width_) {
+      site_(place.site),
+      width_(place.width),
+      heads_(attention.heads),
+      head_width_(attention.width),
+      all_(heads_ * head_width_),
+      norm_(layout, place),
+      query_(layout, place.base + ".query", all_, width_),
+      key_(layout, place.base + ".key", all_, width_),
+      value_(layout, place.base + ".value", all_, width_),
+      output_(layout, place.base + ".output", width_, all_) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
   if (!relative()) return;
-  relative_key_ = layout.At(names::Layer(layer, names::kRelativeKey));
-  relative_bias_ = layout.At(names::Layer(layer, names::kRelativeBias));
-  query_bias_ = layout.At(names::Layer(layer, names::kQueryBias));
+  relative_key_ = layout.At(place.base + ".relative_key");
+  relative_bias_ = layout.At(place.base + ".relative_bias");
+  query_bias_ = layout.At(place.base + ".query_bias");
   tables_.resize(static_cast<size_t>(heads_));
   first_table_row_ = options_.zero_row + 1;
 }
@@ -39,10 +63,7 @@ AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
 template <class Real>
 absl::Status AttentionBlock<Real>::Check(const PassStep<Real>& step,
                                          int64_t position) const {
-  // Inputs that are kept are a memory of limited length.
-  const int64_t before = options_.memory == AttentionMemory::kInputs
-                             ? std::min(position, options_.most_memory)
-                             : position;
+  const int64_t before = std::min(position, options_.most_memory);
   if (before + step.time <= options_.most_keys) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
@@ -79,37 +100,41 @@ template <class Real>
 void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
                                    std::span<const CarryEntry> carry) {
   memory_ = carry.empty() ? 0 : carry[0].count;
-  const auto rows_of = [&](size_t entry) {
-    return RowsOfReal<const Real>{carry[entry].values.data(), width_};
+  const auto rows_of = [&](size_t entry, int64_t width) {
+    return RowsOfReal<const Real>{carry[entry].values.data(), width};
   };
   if (memory_ > 0 && options_.memory == AttentionMemory::kKeys) {
-    given_keys_ = rows_of(0);
-    given_values_ = rows_of(1);
+    given_keys_ = rows_of(0, all_);
+    given_values_ = rows_of(1, all_);
   } else if (memory_ > 0) {
-    inputs_ = rows_of(0);
+    inputs_ = rows_of(0, width_);
   }
   const int64_t rows = step.rows();
-  for (Slab<Real>* slab : {&normed_, &queries_, &keys_, &values_, &mixed_}) {
-    slab->Reserve(rows, width_);
+  norm_.Reserve(rows);
+  for (Slab<Real>* slab : {&queries_, &keys_, &values_, &mixed_}) {
+    slab->Reserve(rows, all_);
   }
-  moments_.resize(static_cast<size_t>(2 * rows));
   softmax_.resize(static_cast<size_t>(rows * heads_));
   AttentionBlockRows<Real>& g = *shared_;
-  for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue, &g.dnormed}) {
-    slab->Reserve(rows, width_);
+  for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue}) {
+    slab->Reserve(rows, all_);
   }
+  g.dnormed.Reserve(rows, width_);
   if (step.dropout) g.dout.Reserve(rows, width_);
   if (relative()) {
-    g.dbiased_query.Reserve(rows, width_);
+    g.dbiased_query.Reserve(rows, all_);
     const int64_t tables = step.sequences * TableRows(step).size();
-    g.drelative.Reserve(tables, width_);
+    g.drelative.Reserve(tables, all_);
     g.drelative_bias.Reserve(tables, heads_);
   }
   if (!projects_memory()) return;
   const int64_t memory = step.sequences * memory_;
-  for (Slab<Real>* slab : {&memory_standard_, &memory_keys_, &memory_values_,
-                           &g.memory_normed, &g.dmemory_key, &g.dmemory_value}) {
+  for (Slab<Real>* slab : {&memory_standard_, &g.memory_normed}) {
     slab->Reserve(memory, width_);
+  }
+  for (Slab<Real>* slab :
+       {&memory_keys_, &memory_values_, &g.dmemory_key, &g.dmemory_value}) {
+    slab->Reserve(memory, all_);
   }
 }
 
@@ -132,7 +157,7 @@ void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int work
   // Rows that only longer batches have read.
   const Part now = TableRows(step);
   for (const auto& [table, width] :
-       {std::pair(relative_key_, width_), std::pair(relative_bias_, heads_)}) {
+       {std::pair(relative_key_, all_), std::pair(relative_bias_, heads_)}) {
     std::fill(step.gradients + table + std::min(first_table_row_, now.begin) * width,
               step.gradients + table + now.begin * width, Real{0});
   }
@@ -167,7 +192,7 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
   }
   if (step.dropout) {
     out.dropout = {.mask = &*step.dropout,
-                   .place = {.layer = layer_,
+                   .place = {.layer = site_,
                              .kind = DropoutKind::kAttention,
                              .head = head,
                              .row = step.first_row + sequence}};
@@ -178,26 +203,25 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
 template <class Real>
 void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part memory,
                                    RowsOfReal<const Real> x) {
-  const auto project = [&](const LinearMap<Real>& map, Part some, Slab<Real>& in,
-                           Slab<Real>& to) {
-    map.Forward(step.weights, {.rows = some.size(),
-                               .in = in.rows(some.begin),
-                               .from = {},
-                               .out = to.rows(some.begin)});
+  const auto project = [&](const LinearMap<Real>& map, Part some,
+                           RowsOfReal<const Real> in, Slab<Real>& to) {
+    map.Forward(
+        step.weights,
+        {.rows = some.size(), .in = in, .from = {}, .out = to.rows(some.begin)});
   };
-  NormForward(norm_.Pass(step.weights, rows.size(), x.from(rows.begin),
-                         moments_.data() + 2 * rows.begin),
-              normed_.rows(rows.begin));
-  project(query_, rows, normed_, queries_);
-  project(key_, rows, normed_, keys_);
-  project(value_, rows, normed_, values_);
+  norm_.Forward(step.weights, rows, x);
+  const RowsOfReal<const Real> z = norm_.rows(rows.begin, x);
+  project(query_, rows, z, queries_);
+  project(key_, rows, z, keys_);
+  project(value_, rows, z, values_);
   if (!projects_memory()) return;
-  NormPass<Real> norm =
-      norm_.Pass(step.weights, memory.size(), inputs_.from(memory.begin), nullptr);
+  NormPass<Real> norm = norm_.map().Pass(step.weights, memory.size(),
+                                         inputs_.from(memory.begin), nullptr);
   if (step.gradients != nullptr) norm.standard = memory_standard_.rows(memory.begin);
-  NormForward(norm, shared_->memory_normed.rows(memory.begin));
-  project(key_, memory, shared_->memory_normed, memory_keys_);
-  project(value_, memory, shared_->memory_normed, memory_values_);
+  const RowsOfReal<Real> normed = shared_->memory_normed.rows(memory.begin);
+  NormForward(norm, normed);
+  project(key_, memory, normed, memory_keys_);
+  project(value_, memory, normed, memory_values_);
 }
 
 template <class Real>
@@ -213,7 +237,7 @@ void AttentionBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                   PassScratch<Real>& scratch) {
   AddSublayer<Real>(step, Team::Alone(), output_,
-                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch);
 }
 
@@ -222,7 +246,7 @@ void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                           RowsOfReal<const Real> dout,
                                           PassScratch<Real>& scratch) {
   SublayerBackward<Real>(step, Team::Alone(), output_,
-                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                          width_, dout, shared_->dout, shared_->dmixed.rows(), scratch);
 }
 
@@ -275,9 +299,7 @@ void AttentionBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows
   add(query_, g.dquery, {});
   add(key_, g.dkey, dnormed);
   add(value_, g.dvalue, dnormed);
-  NormBackward<Real>(
-      norm_.Pass(step.weights, rows.size(), x.from(first), moments_.data() + 2 * first),
-      dnormed, dout.from(first), dx.from(first));
+  norm_.Backward(step.weights, rows, x, g.dnormed.rows(), dout, dx);
 }
 
 template <class Real>
@@ -293,12 +315,11 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   };
   add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
       mixed_.rows());
-  add(query_, g.dquery.rows(), normed_.rows());
-  add(key_, g.dkey.rows(), normed_.rows());
-  add(value_, g.dvalue.rows(), normed_.rows());
-  norm_.AddJobs(
-      {.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()},
-      step.shards, step.gradients, jobs);
+  const RowsOfReal<const Real> z = norm_.rows(0, x);
+  add(query_, g.dquery.rows(), z);
+  add(key_, g.dkey.rows(), z);
+  add(value_, g.dvalue.rows(), z);
+  norm_.AddJobs(step, x, g.dnormed.rows(), jobs);
   const auto sum = [&](VectorGradientCall<Real> call) {
     call.shards = step.shards;
     jobs.Add(std::move(call));
@@ -308,12 +329,12 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
     const RowsOfReal<const Real> in = memory_standard_.rows();
     const NormedSums<Real> to = MemorySums(step.gradients, projection);
     jobs.Add(WeightGradientCall<Real>{
-        .outputs = width_,
+        .outputs = all_,
         .inputs = width_,
         .parts = {{memory, dy.data, dy.stride, in.data, in.stride}},
         .shards = step.shards,
         .out = to.outer});
-    sum({.width = width_,
+    sum({.width = all_,
          .parts = {{.layout = memory, .dz = dy, .x = {}}},
          .bias = to.dy});
   };
@@ -322,7 +343,7 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
     sum_memory(1, g.dmemory_value.rows());
   }
   if (!relative()) return;
-  sum({.width = width_,
+  sum({.width = all_,
        .parts = {{.layout = layout, .dz = g.dbiased_query.rows(), .x = {}}},
        .bias = step.gradients + query_bias_});
   // Row by row of the tables, over sequences.
@@ -340,7 +361,7 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
          .from = rows.stride,
          .to = width});
   };
-  sum_table(g.drelative.rows(), width_, relative_key_);
+  sum_table(g.drelative.rows(), all_, relative_key_);
   sum_table(g.drelative_bias.rows(), heads_, relative_bias_);
 }
 
@@ -348,20 +369,20 @@ template <class Real>
 int64_t AttentionBlock<Real>::more_sums() const {
   const bool needed =
       options_.memory == AttentionMemory::kInputs && options_.most_memory > 0;
-  return needed ? 2 * width_ * (width_ + 1) : 0;
+  return needed ? 2 * all_ * (width_ + 1) : 0;
 }
 
 template <class Real>
 NormedSums<Real> AttentionBlock<Real>::MemorySums(Real* sums, int projection) const {
-  Real* const outer = sums + more_sums_ + projection * width_ * (width_ + 1);
-  return {.outer = outer, .dy = outer + width_ * width_};
+  Real* const outer = sums + more_sums_ + projection * all_ * (width_ + 1);
+  return {.outer = outer, .dy = outer + all_ * width_};
 }
 
 template <class Real>
 void AttentionBlock<Real>::FinishSums(const Real* weights, Real* sums) const {
   if (more_sums() == 0) return;
-  AddNormed(MemorySums(sums, 0), key_, norm_, weights, sums);
-  AddNormed(MemorySums(sums, 1), value_, norm_, weights, sums);
+  AddNormed(MemorySums(sums, 0), key_, norm_.map(), weights, sums);
+  AddNormed(MemorySums(sums, 1), value_, norm_.map(), weights, sums);
 }
 
 template <class Real>
@@ -369,7 +390,7 @@ std::vector<Part> AttentionBlock<Real>::UnusedGradients() const {
   if (!relative()) return {};
   std::vector<Part> unused;
   for (const auto& [table, width] :
-       {std::pair(relative_key_, width_), std::pair(relative_bias_, heads_)}) {
+       {std::pair(relative_key_, all_), std::pair(relative_bias_, heads_)}) {
     unused.push_back({table, table + first_table_row_ * width});
     unused.push_back(
         {table + (options_.zero_row + 1) * width, table + options_.table_rows * width});
@@ -384,27 +405,27 @@ std::vector<typename PassCarry<Real>::Entry> AttentionBlock<Real>::Continue(
   // An initializer list would copy them.
   std::vector<CarryEntry> entries;
   if (options_.memory == AttentionMemory::kInputs) {
-    entries.push_back(LastRows(step, inputs_, x));
+    entries.push_back(LastRows(step, width_, inputs_, x));
   } else {
-    entries.push_back(LastRows(step, given_keys_, keys_.rows()));
-    entries.push_back(LastRows(step, given_values_, values_.rows()));
+    entries.push_back(LastRows(step, all_, given_keys_, keys_.rows()));
+    entries.push_back(LastRows(step, all_, given_values_, values_.rows()));
   }
   return entries;
 }
 
 template <class Real>
 typename PassCarry<Real>::Entry AttentionBlock<Real>::LastRows(
-    const PassStep<Real>& step, RowsOfReal<const Real> before,
+    const PassStep<Real>& step, int64_t width, RowsOfReal<const Real> before,
     RowsOfReal<const Real> rows) const {
   const int64_t all = memory_ + step.time, count = std::min(all, options_.most_memory);
   CarryEntry entry = {.count = count, .values = {}};
-  entry.values.resize(static_cast<size_t>(step.sequences * count * width_));
+  entry.values.resize(static_cast<size_t>(step.sequences * count * width));
   Real* to = entry.values.data();
   for (int64_t b = 0; b < step.sequences; ++b) {
-    for (int64_t j = all - count; j < all; ++j, to += width_) {
+    for (int64_t j = all - count; j < all; ++j, to += width) {
       const Real* const from = j < memory_ ? before.row(b * memory_ + j)
                                            : rows.row(b * step.time + j - memory_);
-      std::copy_n(from, width_, to);
+      std::copy_n(from, width, to);
     }
   }
   return entry;

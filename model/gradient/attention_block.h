@@ -8,7 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "model/config/config.h"
+#include "model/blocks/attention/settings.h"
+#include "model/gradient/input_norm.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/mixer_block.h"
 #include "model/gradient/pass_step.h"
@@ -41,12 +42,12 @@ template <class Real>
 struct AttentionBlockRows {
   Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
   Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
-  Slab<Real> dmixed;                      // of Attend's output
-  Slab<Real> dquery, dkey, dvalue;        // [rows, D]
+  Slab<Real> dmixed;                      // of Attend's output [rows, H K]
+  Slab<Real> dquery, dkey, dvalue;        // [rows, H K]
   Slab<Real> dbiased_query;               // of q + u
   Slab<Real> dnormed;                     // [rows, D]
-  Slab<Real> dmemory_key, dmemory_value;  // [B memory, D]
-  Slab<Real> drelative, drelative_bias;   // [B distances, D], [B distances, H]
+  Slab<Real> dmemory_key, dmemory_value;  // [B memory, H K]
+  Slab<Real> drelative, drelative_bias;   // [B distances, H K], [B distances, H]
 };
 
 template <class Real>
@@ -54,9 +55,9 @@ class AttentionBlock final : public MixerBlock<Real> {
  public:
   using CarryEntry = typename PassCarry<Real>::Entry;
 
-  // `shared` by all layers.
-  AttentionBlock(const ModelConfig& config, const AttentionOptions& options,
-                 const FlatLayout& layout, int64_t layer,
+  // `shared` by all blocks with such heads. In a model of `context` positions.
+  AttentionBlock(const Attention& attention, const BlockPlace& place, bool whole,
+                 int64_t context, const FlatLayout& layout,
                  std::shared_ptr<AttentionBlockRows<Real>> shared);
 
   absl::Status Check(const PassStep<Real>& step, int64_t position) const override;
@@ -95,24 +96,24 @@ class AttentionBlock final : public MixerBlock<Real> {
   // Of the tables, those of distances farthest .. 0.
   Part TableRows(const PassStep<Real>& step) const;
   AttentionHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head);
-  // The last rows of the memory `before` and the batch, of each sequence.
-  CarryEntry LastRows(const PassStep<Real>& step, RowsOfReal<const Real> before,
-                      RowsOfReal<const Real> rows) const;
+  // The last rows [width] of the memory `before` and the batch, of each sequence.
+  CarryEntry LastRows(const PassStep<Real>& step, int64_t width,
+                      RowsOfReal<const Real> before, RowsOfReal<const Real> rows) const;
 
   const AttentionOptions options_;
   const std::shared_ptr<AttentionBlockRows<Real>> shared_;
-  const int64_t layer_, width_, heads_, head_width_;
-  NormMap<Real> norm_;
+  const int64_t site_, width_, heads_, head_width_;
+  const int64_t all_;  // H K
+  InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
   int64_t relative_key_ = -1, relative_bias_ = -1, query_bias_ = -1;  // in the layout
   std::vector<RelativeHead<Real>> tables_;
-  int64_t first_table_row_ = 0;  // of all that had a gradient so far
-  Slab<Real> normed_, queries_, keys_, values_, mixed_;  // [rows, D]
-  AlignedVector<Real> moments_;                          // of x
+  int64_t first_table_row_ = 0;                 // of all that had a gradient so far
+  Slab<Real> queries_, keys_, values_, mixed_;  // [rows, H K]
   // The memory of this batch: rows of each sequence, of keys and values or of inputs.
   int64_t memory_ = 0;
   RowsOfReal<const Real> given_keys_, given_values_, inputs_;
-  // [B memory, D]; standard: normed without gain and bias.
+  // [B memory, H K]; standard [B memory, D]: normed without gain and bias.
   Slab<Real> memory_standard_, memory_keys_, memory_values_;
   int64_t more_sums_ = 0;
   std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]

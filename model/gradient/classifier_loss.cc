@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <optional>
 
+#include "model/compute/tensor_names.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/loss_block.h"
 #include "model/gradient/slab.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -12,19 +12,21 @@ namespace {
 template <class Real>
 class ClassifierLoss final : public LossBlock<Real> {
  public:
-  ClassifierLoss(const ModelConfig& config, const FlatLayout& layout)
-      : width_(config.d_model),
-        vocab_(config.vocab),
-        hidden_(config.activation == Activation::kGelu ? Hidden::kGelu : Hidden::kRelu),
+  ClassifierLoss(const ModelDescription& model, const FlatLayout& layout)
+      : width_(model.width),
+        vocab_(model.vocab),
+        hidden_(model.head.classifier->activation == Activation::kGelu ? Hidden::kGelu
+                                                                       : Hidden::kRelu),
         in_(layout, names::kHeadIn, width_, width_),
         norm_(layout, names::kNorm, width_),
-        head_(config.tie_head
+        head_(model.head.tied
                   ? LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)),
                                           vocab_, width_)
                   : LinearMap<Real>(layout, names::kHead, vocab_, width_)) {
     in_.Reserve();
     head_.Reserve();
-    if (config.norm_logits) logits_norm_.emplace(layout, names::kLogitsNorm, vocab_);
+    if (model.head.classifier->norm_logits)
+      logits_norm_.emplace(layout, names::kLogitsNorm, vocab_);
   }
 
   void Reserve(const PassStep<Real>& step) override {
@@ -153,14 +155,14 @@ class ClassifierLoss final : public LossBlock<Real> {
 }  // namespace
 
 template <class Real>
-std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const ModelConfig& config,
+std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const ModelDescription& model,
                                                     const FlatLayout& layout) {
-  return std::make_unique<ClassifierLoss<Real>>(config, layout);
+  return std::make_unique<ClassifierLoss<Real>>(model, layout);
 }
 
-template std::unique_ptr<LossBlock<float>> MakeClassifierLoss(const ModelConfig&,
+template std::unique_ptr<LossBlock<float>> MakeClassifierLoss(const ModelDescription&,
                                                               const FlatLayout&);
-template std::unique_ptr<LossBlock<double>> MakeClassifierLoss(const ModelConfig&,
+template std::unique_ptr<LossBlock<double>> MakeClassifierLoss(const ModelDescription&,
                                                                const FlatLayout&);
 
 }  // namespace mnemon

@@ -13,9 +13,9 @@
 
 #include <cstdint>
 
+#include "model/compute/feature_map.h"
 #include "model/gradient/product.h"
 #include "model/gradient/row_operations.h"
-#include "model/kernels/feature_map.h"
 
 namespace mnemon {
 

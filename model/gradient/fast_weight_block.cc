@@ -5,28 +5,28 @@
 #include <utility>
 
 #include "model/gradient/feature_map.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 
 template <class Real>
 FastWeightBlock<Real>::FastWeightBlock(
-    const ModelConfig& config, const FlatLayout& layout, int64_t layer,
+    const FastWeights& fast, const BlockPlace& place, const FlatLayout& layout,
     std::shared_ptr<FastWeightGradients<Real>> gradients)
-    : layer_(layer),
-      width_(config.d_model),
-      heads_(config.heads),
-      head_width_(config.head_width()),
-      map_{.nu = config.nu, .elu = config.feature_map == FeatureMapKind::kElu},
-      normalised_(config.normalise == Normalise::kZ),
-      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
-      key_(layout, names::Layer(layer, names::kKey), width_, width_),
-      value_(layout, names::Layer(layer, names::kValue), width_, width_),
-      output_(layout, names::Layer(layer, names::kOutput), width_, width_),
+    : site_(place.site),
+      width_(place.width),
+      heads_(fast.heads),
+      head_width_(fast.width),
+      map_(fast.map),
+      normalised_(fast.normalised),
+      norm_(layout, place),
+      query_(layout, place.base + ".query", heads_ * head_width_, width_),
+      key_(layout, place.base + ".key", heads_ * head_width_, width_),
+      value_(layout, place.base + ".value", heads_ * head_width_, width_),
+      output_(layout, place.base + ".output", width_, heads_ * head_width_),
       gradients_(std::move(gradients)) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
-  if (config.update_rule == UpdateRule::kSum) return;
-  gate_.emplace(layout, names::Layer(layer, names::kGate), heads_, width_);
+  if (fast.rule == UpdateRule::kSum) return;
+  gate_.emplace(layout, place.base + ".gate", heads_, width_);
   gate_->Reserve();
 }
 
@@ -47,8 +47,10 @@ void FastWeightBlock<Real>::Reserve(const PassStep<Real>& step,
   FastWeightGradients<Real>& g = *gradients_;
   for (Slab<Real>* slab :
        {&queries_, &keys_, &values_, &read_, &g.dread, &g.dquery, &g.dkey, &g.dvalue}) {
-    slab->Reserve(rows, width_);
+    slab->Reserve(rows, heads_ * head_width_);
   }
+  norm_.Reserve(rows);
+  if (norm_.there()) g.dnormed.Reserve(rows, width_);
   if (step.dropout) g.dout.Reserve(rows, width_);
   if (gate_) {
     gates_.Reserve(rows, heads_);
@@ -111,10 +113,11 @@ template <class Real>
 void FastWeightBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part,
                                     RowsOfReal<const Real> x) {
   const int64_t first = rows.begin;
+  norm_.Forward(step.weights, rows, x);
+  const RowsOfReal<const Real> z = norm_.rows(first, x);
   const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
-    map.Forward(
-        step.weights,
-        {.rows = rows.size(), .in = x.from(first), .from = {}, .out = to.rows(first)});
+    map.Forward(step.weights,
+                {.rows = rows.size(), .in = z, .from = {}, .out = to.rows(first)});
   };
   project(query_, queries_);
   project(key_, keys_);
@@ -140,7 +143,7 @@ void FastWeightBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                    RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                    PassScratch<Real>& scratch) {
   AddSublayer<Real>(step, Team::Alone(), output_,
-                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, read_.rows(), x, out, scratch);
 }
 
@@ -149,7 +152,7 @@ void FastWeightBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows
                                            RowsOfReal<const Real> dout,
                                            PassScratch<Real>& scratch) {
   SublayerBackward<Real>(step, Team::Alone(), output_,
-                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                          width_, dout, gradients_->dout, gradients_->dread.rows(),
                          scratch);
 }
@@ -172,25 +175,29 @@ void FastWeightBlock<Real>::MixBackward(const PassStep<Real>& step, Part heads,
 }
 
 template <class Real>
-void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>&, Part rows,
-                                            RowsOfReal<const Real>,
+void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows,
+                                            RowsOfReal<const Real> x,
                                             RowsOfReal<const Real> dout,
                                             RowsOfReal<Real> dx) {
   FastWeightGradients<Real>& g = *gradients_;
   const int64_t first = rows.begin;
-  const RowsOfReal<Real> to = dx.from(first);
+  // Without a norm what goes around the block is added at once.
+  const bool normed = norm_.there();
+  const RowsOfReal<Real> to = normed ? g.dnormed.rows(first) : dx.from(first);
   const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
                        RowsOfReal<const Real> from) {
     map.Backward({.rows = rows.size(), .in = dy.rows(first), .from = from, .out = to});
   };
-  add(query_, g.dquery, dout.from(first));
+  add(query_, g.dquery, normed ? RowsOfReal<const Real>{} : dout.from(first));
   add(key_, g.dkey, to);
   add(value_, g.dvalue, to);
-  if (!gate_) return;
-  for (int64_t r = first; r < rows.end; ++r) {
-    SigmoidBackward<Real>(heads_, gates_.rows(r).data, g.dgate.rows(r).data);
+  if (gate_) {
+    for (int64_t r = first; r < rows.end; ++r) {
+      SigmoidBackward<Real>(heads_, gates_.rows(r).data, g.dgate.rows(r).data);
+    }
+    add(*gate_, g.dgate, to);
   }
-  add(*gate_, g.dgate, to);
+  if (normed) norm_.Backward(step.weights, rows, x, g.dnormed.rows(), dout, dx);
 }
 
 template <class Real>
@@ -206,10 +213,12 @@ void FastWeightBlock<Real>::AddJobs(const PassStep<Real>& step,
   };
   add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
       read_.rows());
-  add(query_, g.dquery.rows(), x);
-  add(key_, g.dkey.rows(), x);
-  add(value_, g.dvalue.rows(), x);
-  if (gate_) add(*gate_, g.dgate.rows(), x);
+  const RowsOfReal<const Real> z = norm_.rows(0, x);
+  add(query_, g.dquery.rows(), z);
+  add(key_, g.dkey.rows(), z);
+  add(value_, g.dvalue.rows(), z);
+  if (gate_) add(*gate_, g.dgate.rows(), z);
+  if (norm_.there()) norm_.AddJobs(step, x, g.dnormed.rows(), jobs);
 }
 
 template <class Real>

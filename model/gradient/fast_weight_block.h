@@ -9,8 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "model/config/config.h"
+#include "model/blocks/fast_weights/settings.h"
 #include "model/gradient/delta_rule.h"
+#include "model/gradient/input_norm.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/mixer_block.h"
 #include "model/gradient/slab.h"
@@ -21,9 +22,10 @@ namespace mnemon {
 template <class Real>
 struct FastWeightGradients {
   Slab<Real> dout;                  // behind the mask [rows, D]; with dropout
-  Slab<Real> dread;                 // of what was read [rows, D]
-  Slab<Real> dquery, dkey, dvalue;  // [rows, D]
+  Slab<Real> dread;                 // of what was read [rows, H K]
+  Slab<Real> dquery, dkey, dvalue;  // [rows, H K]
   Slab<Real> dgate;                 // [rows, H]
+  Slab<Real> dnormed;               // [rows, D]; with a norm
 };
 
 template <class Real>
@@ -31,8 +33,9 @@ class FastWeightBlock final : public MixerBlock<Real> {
  public:
   using CarryEntry = typename PassCarry<Real>::Entry;
 
-  // `gradients` is shared by all layers.
-  FastWeightBlock(const ModelConfig& config, const FlatLayout& layout, int64_t layer,
+  // `gradients` is shared by all blocks with such heads.
+  FastWeightBlock(const FastWeights& fast, const BlockPlace& place,
+                  const FlatLayout& layout,
                   std::shared_ptr<FastWeightGradients<Real>> gradients);
 
   absl::Status Check(const PassStep<Real>&, int64_t) const override {
@@ -65,15 +68,16 @@ class FastWeightBlock final : public MixerBlock<Real> {
   // The state that a batch begins with.
   void SetFirstState(const DeltaShape& shape, int64_t sequence, int64_t head);
 
-  const int64_t layer_, width_, heads_, head_width_;
+  const int64_t site_, width_, heads_, head_width_;
   const FeatureMap map_;
   const bool normalised_;
+  InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_;
   std::optional<LinearMap<Real>> gate_;  // of the delta rule
   LinearMap<Real> output_;
   const std::shared_ptr<FastWeightGradients<Real>> gradients_;
   std::span<const CarryEntry> carry_;
-  Slab<Real> queries_, keys_, values_, read_;  // [rows, D]
+  Slab<Real> queries_, keys_, values_, read_;  // [rows, H K]
   Slab<Real> gates_;                           // beta [rows, H]
   AlignedVector<Real> states_;                 // [B, H, chunks + 1, state_size]
 };

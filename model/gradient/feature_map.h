@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "model/kernels/feature_map.h"
+#include "model/compute/feature_map.h"
 
 namespace mnemon {
 

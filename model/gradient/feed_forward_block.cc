@@ -2,33 +2,33 @@
 #include "model/gradient/feed_forward_block.h"
 
 #include "model/gradient/mixer_block.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
 
-Hidden KindOf(const ModelConfig& config) {
-  if (config.activation == Activation::kGelu) {
-    return config.gated ? Hidden::kGatedGelu : Hidden::kGelu;
+Hidden KindOf(const FeedForward& feed) {
+  if (feed.activation == Activation::kGelu) {
+    return feed.gated ? Hidden::kGatedGelu : Hidden::kGelu;
   }
-  return config.gated ? Hidden::kGatedRelu : Hidden::kRelu;
+  return feed.gated ? Hidden::kGatedRelu : Hidden::kRelu;
 }
 
 }  // namespace
 
 template <class Real>
-FeedForwardBlock<Real>::FeedForwardBlock(const ModelConfig& config,
-                                         const FlatLayout& layout, int64_t layer)
-    : layer_(layer),
-      width_(config.d_model),
-      d_ff_(config.d_ff),
-      hidden_(KindOf(config)),
-      norm_(layout, names::Layer(layer, names::kFfNorm), width_),
-      in_(layout, names::Layer(layer, names::kFfIn), d_ff_, width_),
-      out_(layout, names::Layer(layer, names::kFfOut), width_, d_ff_) {
+FeedForwardBlock<Real>::FeedForwardBlock(const FeedForward& feed,
+                                         const BlockPlace& place,
+                                         const FlatLayout& layout)
+    : site_(place.site),
+      width_(place.width),
+      d_ff_(feed.hidden),
+      hidden_(KindOf(feed)),
+      norm_(layout, place),
+      in_(layout, place.base + ".in", d_ff_, width_),
+      out_(layout, place.base + ".out", width_, d_ff_) {
   in_.Reserve();
-  if (config.gated) {
-    factor_.emplace(layout, names::Layer(layer, names::kFfFactor), d_ff_, width_);
+  if (feed.gated) {
+    factor_.emplace(layout, place.base + ".factor", d_ff_, width_);
     factor_->Reserve();
   }
   out_.Reserve();
@@ -37,8 +37,7 @@ FeedForwardBlock<Real>::FeedForwardBlock(const ModelConfig& config,
 template <class Real>
 void FeedForwardBlock<Real>::Reserve(int64_t rows, bool dropout,
                                      FeedForwardGradients<Real>& gradients) {
-  normed_.Reserve(rows, width_);
-  moments_.resize(static_cast<size_t>(2 * rows));
+  norm_.Reserve(rows);
   hidden_rows_.Reserve(rows, d_ff_);
   if (!fused_relu()) before_.Reserve(rows, d_ff_);
   if (factor_) factors_.Reserve(rows, d_ff_);
@@ -56,10 +55,10 @@ void FeedForwardBlock<Real>::Pack(const PassStep<Real>& step, int worker, int wo
 }
 
 template <class Real>
-void FeedForwardBlock<Real>::Widen(const PassStep<Real>& step, Part rows,
-                                   Part columns) {
+void FeedForwardBlock<Real>::Widen(const PassStep<Real>& step, RowsOfReal<const Real> x,
+                                   Part rows, Part columns) {
   const int64_t first = rows.begin, count = rows.size();
-  const RowsOfReal<const Real> normed = normed_.rows(first);
+  const RowsOfReal<const Real> normed = norm_.rows(first, x);
   in_.Forward(step.weights,
               {.rows = count,
                .in = normed,
@@ -86,13 +85,9 @@ void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, const Team& tea
                                      Part rows, RowsOfReal<const Real> x,
                                      RowsOfReal<Real> out, PassScratch<Real>& scratch) {
   const Part own = team.ShareOf(rows);
-  team.Do([&] {
-    NormForward(norm_.Pass(step.weights, own.size(), x.from(own.begin),
-                           moments_.data() + 2 * own.begin),
-                normed_.rows(own.begin));
-  });
-  team.Do([&] { Widen(step, rows, team.ColumnsOf(d_ff_)); });
-  MaskPlace place = {.layer = layer_, .kind = DropoutKind::kHidden};
+  team.Do([&] { norm_.Forward(step.weights, own, x); });
+  team.Do([&] { Widen(step, x, rows, team.ColumnsOf(d_ff_)); });
+  MaskPlace place = {.layer = site_, .kind = DropoutKind::kHidden};
   if (step.dropout) {
     team.Do([&] {
       step.Drop(place, own, d_ff_, hidden_rows_.rows(), hidden_rows_.rows(), scratch);
@@ -111,7 +106,7 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, const Team& te
                                       PassScratch<Real>& scratch) {
   const int64_t first = rows.begin, count = rows.size();
   const Part own = team.ShareOf(rows);
-  MaskPlace place = {.layer = layer_, .kind = DropoutKind::kFeedForwardOutput};
+  MaskPlace place = {.layer = site_, .kind = DropoutKind::kFeedForwardOutput};
   const RowsOfReal<Real> dhidden = gradients.dhidden.rows();
   SublayerBackward<Real>(step, team, out_, place, rows, width_, dout, gradients.dout,
                          dhidden, scratch);
@@ -142,10 +137,7 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, const Team& te
     }
   });
   team.Do([&] {
-    NormBackward<Real>(norm_.Pass(step.weights, own.size(), x.from(own.begin),
-                                  moments_.data() + 2 * own.begin),
-                       gradients.dnormed.rows(own.begin), dout.from(own.begin),
-                       dx.from(own.begin));
+    norm_.Backward(step.weights, own, x, gradients.dnormed.rows(), dout, dx);
   });
 }
 
@@ -163,13 +155,10 @@ void FeedForwardBlock<Real>::AddJobs(const PassStep<Real>& step,
   };
   add(out_, step.dropout ? RowsOfReal<const Real>(gradients.dout.rows()) : dout,
       hidden_rows_.rows());
-  add(in_, fused_relu() ? gradients.dhidden.rows() : before_.rows(), normed_.rows());
-  if (factor_) add(*factor_, factors_.rows(), normed_.rows());
-  norm_.AddJobs({.layout = layout,
-                 .dz = gradients.dnormed.rows(),
-                 .x = x,
-                 .moments = moments_.data()},
-                step.shards, step.gradients, jobs);
+  const RowsOfReal<const Real> z = norm_.rows(0, x);
+  add(in_, fused_relu() ? gradients.dhidden.rows() : before_.rows(), z);
+  if (factor_) add(*factor_, factors_.rows(), z);
+  norm_.AddJobs(step, x, gradients.dnormed.rows(), jobs);
 }
 
 template class FeedForwardBlock<float>;

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "model/config/config.h"
+#include "model/blocks/feed_forward/settings.h"
+#include "model/gradient/input_norm.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/pass_step.h"
 #include "model/gradient/slab.h"
@@ -25,8 +26,10 @@ struct FeedForwardGradients {
 template <class Real>
 class FeedForwardBlock {
  public:
-  FeedForwardBlock(const ModelConfig& config, const FlatLayout& layout, int64_t layer);
+  FeedForwardBlock(const FeedForward& feed, const BlockPlace& place,
+                   const FlatLayout& layout);
 
+  // `gradients`, here and below, are those of all blocks of this hidden width.
   void Reserve(int64_t rows, bool dropout, FeedForwardGradients<Real>& gradients);
   void Pack(const PassStep<Real>& step, int worker, int workers);
   // Of some rows, by all members of a team.
@@ -43,19 +46,18 @@ class FeedForwardBlock {
 
  private:
   // Products with W1 and W3, some columns, and what they make of the hidden rows.
-  void Widen(const PassStep<Real>& step, Part rows, Part columns);
+  void Widen(const PassStep<Real>& step, RowsOfReal<const Real> x, Part rows,
+             Part columns);
   bool fused_relu() const { return hidden_ == Hidden::kRelu; }
   // Where a goes; its own where it is needed once more.
   Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }
 
-  const int64_t layer_, width_, d_ff_;
+  const int64_t site_, width_, d_ff_;
   const Hidden hidden_;
-  NormMap<Real> norm_;
+  InputNorm<Real> norm_;
   LinearMap<Real> in_;
   std::optional<LinearMap<Real>> factor_;  // where gated
   LinearMap<Real> out_;
-  Slab<Real> normed_;            // LN(x)
-  AlignedVector<Real> moments_;  // of x
   Slab<Real> before_, factors_;  // W1 LN(x), W3 LN(x), later their gradients
   Slab<Real> hidden_rows_;       // behind activation, factor and mask
 };

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "model/gradient/mixer_block.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -22,21 +21,24 @@ void CopyRows(Part rows, int64_t width, RowsOfReal<const Real> from,
 }  // namespace
 
 template <class Real>
-FeedbackAttention<Real>::FeedbackAttention(const ModelConfig& config,
-                                           const FlatLayout& layout, int64_t layer)
-    : layer_(layer),
-      layers_(config.layers),
-      width_(config.d_model),
-      heads_(config.heads),
-      head_width_(config.head_width()),
-      positions_(config.positions),
+FeedbackAttention<Real>::FeedbackAttention(const Attention& attention,
+                                           const BlockPlace& place, int64_t reading,
+                                           int64_t readings, const FlatLayout& layout)
+    : site_(place.site),
+      readings_(readings),
+      reading_(reading),
+      width_(place.width),
+      heads_(attention.heads),
+      head_width_(attention.width),
+      all_(heads_ * head_width_),
+      positions_(attention.relative()->zero_row),
       scale_(static_cast<Real>(1.0 / std::sqrt(static_cast<double>(head_width_)))),
-      norm_(layout, names::Layer(layer, names::kAttnNorm), width_),
-      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
-      output_(layout, names::Layer(layer, names::kOutput), width_, width_),
-      relative_key_(layout.At(names::Layer(layer, names::kRelativeKey))),
-      relative_bias_(layout.Find(names::Layer(layer, names::kRelativeBias))),
-      query_bias_(layout.At(names::Layer(layer, names::kQueryBias))),
+      norm_(layout, place),
+      query_(layout, place.base + ".query", all_, width_),
+      output_(layout, place.base + ".output", width_, all_),
+      relative_key_(layout.At(place.base + ".relative_key")),
+      relative_bias_(layout.Find(place.base + ".relative_bias")),
+      query_bias_(layout.At(place.base + ".query_bias")),
       first_table_row_(positions_),
       row_stride_(WholePanels(head_width_)),
       tables_(static_cast<size_t>(heads_)) {
@@ -48,17 +50,16 @@ template <class Real>
 void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positions) {
   farthest_ = positions;
   const int64_t rows = step.rows();
-  for (Slab<Real>* slab : {&normed_, &queries_, &mixed_}) slab->Reserve(rows, width_);
-  moments_.resize(static_cast<size_t>(2 * rows));
+  norm_.Reserve(rows);
+  for (Slab<Real>* slab : {&queries_, &mixed_}) slab->Reserve(rows, all_);
   softmax_.resize(static_cast<size_t>(rows * heads_));
   if (step.gradients == nullptr) return;
-  for (Slab<Real>* slab : {&dmixed_, &dquery_, &dnormed_}) {
-    slab->Reserve(rows, width_);
-  }
+  for (Slab<Real>* slab : {&dmixed_, &dquery_}) slab->Reserve(rows, all_);
+  dnormed_.Reserve(rows, width_);
   if (step.dropout) dout_.Reserve(rows, width_);
-  drelative_.Reserve(step.sequences * farthest_, width_);
+  drelative_.Reserve(step.sequences * farthest_, all_);
   drelative_bias_.Reserve(step.sequences * heads_, farthest_);
-  dquery_bias_.Reserve(step.sequences, width_);
+  dquery_bias_.Reserve(step.sequences, all_);
   drelative_bias_table_.Reserve(step.sequences * farthest_, heads_);
 }
 
@@ -74,7 +75,7 @@ void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positi
       static_cast<size_t>(std::max(WholePanels(positions), width_)));
   if (step.gradients == nullptr) return;
   Grow(scratch.by_distance, kFeedbackBlock * stride);
-  const int64_t rows = layers_ * pairs * kFeedbackBlock;
+  const int64_t rows = readings_ * pairs * kFeedbackBlock;
   Grow(scratch.dscores, rows * stride);
   Grow(scratch.weights, rows * stride);
   for (auto* vectors : {&scratch.biased_queries, &scratch.queries, &scratch.douts}) {
@@ -107,15 +108,14 @@ void FeedbackAttention<Real>::Pack(const PassStep<Real>& step, int worker,
     std::fill(step.gradients + table + before * width,
               step.gradients + table + now * width, Real{0});
   };
-  clear(relative_key_, width_);
+  clear(relative_key_, all_);
   if (!tied()) clear(relative_bias_, heads_);
   first_table_row_ = before;
 }
 
 template <class Real>
 std::vector<Part> FeedbackAttention<Real>::UnusedGradients() const {
-  std::vector<Part> unused = {
-      {relative_key_, relative_key_ + first_table_row_ * width_}};
+  std::vector<Part> unused = {{relative_key_, relative_key_ + first_table_row_ * all_}};
   if (!tied()) {
     unused.push_back({relative_bias_, relative_bias_ + first_table_row_ * heads_});
   }
@@ -178,7 +178,7 @@ const float* FeedbackAttention<Real>::Mask(const PassStep<Real>& step,
     mask.resize(static_cast<size_t>(token.positions));
   }
   step.dropout->Fill(
-      {.layer = layer_,
+      {.layer = site_,
        .kind = DropoutKind::kAttention,
        .head = head,
        .row = step.first_row + sequence,
@@ -228,22 +228,18 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& te
     team.Do([&] { CopyRows(own, width_, x, out); });
     return;
   }
-  team.Do([&] {
-    NormForward(norm_.Pass(step.weights, own.size(), x.from(own.begin),
-                           moments_.data() + 2 * own.begin),
-                normed_.rows(own.begin));
-  });
+  team.Do([&] { norm_.Forward(step.weights, own, x); });
   team.Do([&] {
     query_.Forward(step.weights,
                    {.rows = rows.size(),
-                    .in = normed_.rows(rows.begin),
+                    .in = norm_.rows(rows.begin, x),
                     .from = {},
                     .out = queries_.rows(rows.begin)},
-                   team.ColumnsOf(width_));
+                   team.ColumnsOf(all_));
   });
   team.Do([&] { Mix(step, token, memory, scratch); });
   AddSublayer<Real>(step, team, output_,
-                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch.pass);
 }
 
@@ -265,7 +261,7 @@ template <class Real>
 int64_t FeedbackAttention<Real>::BlockRow(const FeedbackToken& token, int64_t sequence,
                                           int64_t head, int64_t t) const {
   const int64_t pair =
-      layer_ * token.own.pairs.size() + token.own.IndexOf(head, sequence);
+      reading_ * token.own.pairs.size() + token.own.IndexOf(head, sequence);
   return pair * kFeedbackBlock + t % kFeedbackBlock;
 }
 
@@ -355,7 +351,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
     return;
   }
   SublayerBackward<Real>(step, team, output_,
-                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
                          width_, dout, dout_, dmixed_.rows(), scratch.pass);
   team.Do([&] { MixBackward(step, token, block, memory, scratch); });
   team.Do([&] {
@@ -365,12 +361,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
                      .out = dnormed_.rows(rows.begin)},
                     team.ColumnsOf(width_));
   });
-  team.Do([&] {
-    NormBackward<Real>(norm_.Pass(step.weights, own.size(), x.from(own.begin),
-                                  moments_.data() + 2 * own.begin),
-                       dnormed_.rows(own.begin), dout.from(own.begin),
-                       dx.from(own.begin));
-  });
+  team.Do([&] { norm_.Backward(step.weights, own, x, dnormed_.rows(), dout, dx); });
 }
 
 template <class Real>
@@ -458,18 +449,14 @@ void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
   };
   add(output_, step.dropout ? RowsOfReal<const Real>(dout_.rows()) : dout,
       mixed_.rows());
-  add(query_, dquery_.rows(), normed_.rows());
-  norm_.AddJobs({.layout = layout,
-                 .dz = dnormed_.rows(first),
-                 .x = x.from(first),
-                 .moments = moments_.data() + 2 * first},
-                step.shards, step.gradients, jobs);
+  add(query_, dquery_.rows(), norm_.rows(0, x));
+  norm_.AddJobs(step, layout, first, x, dnormed_.rows(), jobs);
   const RowLayout each = {.sequences = step.sequences, .each = 1};
   const auto sum = [&](VectorGradientCall<Real> call) {
     call.shards = step.shards;
     jobs.Add(std::move(call));
   };
-  sum({.width = width_,
+  sum({.width = all_,
        .parts = {{.layout = each, .dz = dquery_bias_.rows(), .x = {}}},
        .bias = step.gradients + query_bias_});
   if (farthest_ == 0) return;
@@ -486,7 +473,7 @@ void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
          .from = rows.stride,
          .to = width});
   };
-  sum_table(drelative_.rows(), width_, relative_key_);
+  sum_table(drelative_.rows(), all_, relative_key_);
   if (!tied()) sum_table(drelative_bias_table_.rows(), heads_, relative_bias_);
 }
 

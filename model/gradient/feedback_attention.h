@@ -13,8 +13,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/config/config.h"
+#include "model/blocks/attention/settings.h"
 #include "model/gradient/head_share.h"
+#include "model/gradient/input_norm.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/memory_rows.h"
 #include "model/gradient/pass_step.h"
@@ -34,8 +35,8 @@ struct FeedbackScratch {
   AlignedVector<Real> query;        // q + u of one head
   AlignedVector<Real> scores;       // [positions]
   AlignedVector<Real> by_distance;  // [tokens of a block, positions]
-  // Of the tokens of a block [layers, own heads, tokens, positions or K]: gradients of
-  // scores, attention weights, q + u, q, gradients of o.
+  // Of the tokens of a block [readings, own heads, tokens, positions or K]: gradients
+  // of scores, attention weights, q + u, q, gradients of o.
   AlignedVector<Real> dscores, weights, biased_queries, queries, douts;
 };
 
@@ -51,11 +52,13 @@ struct FeedbackToken {
 template <class Real>
 class FeedbackAttention {
  public:
-  FeedbackAttention(const ModelConfig& config, const FlatLayout& layout, int64_t layer);
+  // Number `reading` of `readings` blocks that read the memory, which share scratch.
+  FeedbackAttention(const Attention& attention, const BlockPlace& place,
+                    int64_t reading, int64_t readings, const FlatLayout& layout);
 
   // `positions`: the most that a token has.
   void Reserve(const PassStep<Real>& step, int64_t positions);
-  // For all layers. `pairs`: the thread's own heads.
+  // For all readings. `pairs`: the thread's own heads.
   void Reserve(const PassStep<Real>& step, int64_t positions, int64_t pairs,
                FeedbackScratch<Real>& scratch) const;
   void Pack(const PassStep<Real>& step, int worker, int workers);
@@ -109,20 +112,21 @@ class FeedbackAttention {
   int64_t BlockRow(const FeedbackToken& token, int64_t sequence, int64_t head,
                    int64_t t) const;
 
-  const int64_t layer_, layers_, width_, heads_, head_width_, positions_;
+  const int64_t site_, readings_, reading_, width_, heads_, head_width_, all_;
+  const int64_t positions_;  // the row of distance 0
   const Real scale_;
-  NormMap<Real> norm_;
+  InputNorm<Real> norm_;
   LinearMap<Real> query_, output_;
   const int64_t relative_key_, relative_bias_, query_bias_;  // in the layout; -1: tied
   int64_t farthest_ = 0;                                     // distance of this batch
   int64_t first_table_row_;  // of all that had a gradient so far
   int64_t row_stride_ = 0;   // of a head's rows
   std::vector<RelativeHead<Real>> tables_;
-  Slab<Real> normed_, queries_, mixed_;  // [rows, D]
-  AlignedVector<Real> moments_;
-  std::vector<SoftmaxMoments<Real>> softmax_;    // [rows, H]
-  Slab<Real> dout_, dmixed_, dquery_, dnormed_;  // [rows, D]
-  // Of each sequence: of R [distances, D], of S [H, distances], of u [D].
+  Slab<Real> queries_, mixed_;                 // [rows, H K]
+  std::vector<SoftmaxMoments<Real>> softmax_;  // [rows, H]
+  Slab<Real> dmixed_, dquery_;                 // [rows, H K]
+  Slab<Real> dout_, dnormed_;                  // [rows, D]
+  // Of each sequence: of R [distances, H K], of S [H, distances], of u [H K].
   Slab<Real> drelative_, drelative_bias_, dquery_bias_;
   Slab<Real> drelative_bias_table_;  // of S once more [distances, H]
 };

@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/float_mode.h"
 #include "base/strings.h"
+#include "model/compute/tensor_names.h"
 #include "model/gradient/feed_forward_block.h"
 #include "model/gradient/feedback_attention.h"
 #include "model/gradient/loss_block.h"
 #include "model/gradient/memory_mixture.h"
 #include "model/gradient/memory_rows.h"
 #include "model/gradient/phases.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -23,53 +23,63 @@ namespace {
 template <class Real>
 class FeedbackPass final : public GradientPass<Real> {
  public:
-  FeedbackPass(const ModelConfig& config, const FlatLayout& layout, ThreadPool& pool)
-      : config_(config),
-        width_(config.d_model),
+  FeedbackPass(const ModelDescription& model, const FlatLayout& layout,
+               ThreadPool& pool)
+      : model_(model),
+        reader_(MemoryReader(model)),
+        width_(model.width),
+        kept_(reader_.heads * reader_.width),
         embed_(layout.At(names::Weight(names::kEmbed))),
         mix_(layout.At(names::kMemoryMix)),
-        size_(layout.size()),
+        embed_sums_(model.head.tied ? layout.size() : embed_),
+        sums_size_(layout.size() + (model.head.tied ? model.vocab * model.width : 0)),
         phases_(pool),
-        matrix_bytes_(MatrixBytes(config)),
-        loss_(MakeLanguageLoss<Real>(config, layout)),
+        loss_(MakeLanguageLoss<Real>(model, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
-    for (int64_t i = 0; i < config.layers; ++i) {
-      layers_.push_back({.attention = FeedbackAttention<Real>(config, layout, i),
-                         .feed_forward = FeedForwardBlock<Real>(config, layout, i),
-                         .middle = {},
-                         .dmiddle = {},
-                         .gradients = {}});
+    int64_t readings = 0;
+    for (const std::vector<SubLayer>& layer : model.layers) {
+      for (const SubLayer& sub : layer) {
+        readings += std::holds_alternative<Attention>(sub.block);
+      }
     }
-    const bool shared = config.projection == Projection::kShared;
-    for (int64_t i = 0; i < (shared ? 1 : config.layers); ++i) {
-      const std::string key =
-          shared ? std::string(names::kMemoryKey) : names::Layer(i, names::kKey);
-      const std::string value =
-          shared ? std::string(names::kMemoryValue) : names::Layer(i, names::kValue);
-      memories_.push_back({.key = LinearMap<Real>(layout, key, width_, width_),
-                           .value = LinearMap<Real>(layout, value, width_, width_),
-                           .rows = {},
-                           .dkey = {},
-                           .dvalue = {},
-                           .carry_dkey = {},
-                           .carry_dvalue = {}});
-      memories_.back().key.Reserve();
-      memories_.back().value.Reserve();
+    if (model.memory->shared) AddMemory(layout, "memory");
+    const std::vector<std::vector<int64_t>> sites = DropoutSites(model);
+    int64_t reading = 0;
+    for (size_t i = 0; i < model.layers.size(); ++i) {
+      std::vector<Block>& layer = layers_.emplace_back();
+      for (size_t j = 0; j < model.layers[i].size(); ++j) {
+        const SubLayer& sub = model.layers[i][j];
+        const BlockPlace place = {.base = BaseOf(i, sub),
+                                  .norm = sub.norm,
+                                  .width = width_,
+                                  .site = sites[i][j]};
+        Block& block = layer.emplace_back();
+        if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
+          block.feed = std::make_unique<FeedForwardBlock<Real>>(*feed, place, layout);
+          continue;
+        }
+        block.attention = std::make_unique<FeedbackAttention<Real>>(
+            std::get<Attention>(sub.block), place, reading++, readings, layout);
+        if (!model.memory->shared) AddMemory(layout, place.base);
+        block.memory = memories_.size() - 1;
+      }
     }
+    matrix_bytes_ = MatrixBytes(model);
     streams_.resize(layers_.size() + 1);
     dstreams_.resize(layers_.size() + 1);
   }
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
                                PassCarry<Real>& carry) override {
-    PassStep<Real> step = MakeStep(config_, input, weights, sums);
+    PassStep<Real> step = MakeStep(model_.dropout, input, weights, sums);
     step.interleaved = true;
     step.memory = carry.entries.empty() ? 0 : carry.entries[0].count;
-    if (config_.mem_len == 0 && step.memory + step.time > config_.positions + 1) {
-      return MakeError(absl::StatusCode::kFailedPrecondition,
-                       StrCat(step.memory, " + ", step.time, " tokens; the model has ",
-                              config_.positions, " positions"),
-                       {.reason = "CONTEXT_LIMIT"});
+    if (!reader_.window && step.memory + step.time > model_.context) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition,
+          StrCat(step.memory, " + ", step.time,
+                 " tokens are beyond the model's limit of ", model_.context),
+          {.reason = "CONTEXT_LIMIT"});
     }
     try {
       Prepare(step, input, carry);
@@ -83,47 +93,102 @@ class FeedbackPass final : public GradientPass<Real> {
     return loss_->Loss(step);
   }
 
-  int64_t sums_size() const override { return size_; }
+  int64_t sums_size() const override { return sums_size_; }
 
   // Sums of the weights' products become the gradient of w, which they are the softmax
   // of.
   void Finish(const Real* weights, Real* sums) const override {
     const IeeeFloatMode mode;
     MixtureBackward(Mixture(weights), sums + mix_);
+    if (embed_sums_ == embed_) return;
+    Real* const gradient = sums + embed_;
+    AddScaled<Real>(model_.vocab * width_, 1, sums + embed_sums_, gradient, gradient);
   }
 
   std::vector<Part> UnusedGradients() const override {
     std::vector<Part> unused;
-    for (const Layer& layer : layers_) {
-      for (const Part& range : layer.attention.UnusedGradients()) {
-        unused.push_back(range);
+    for (const std::vector<Block>& layer : layers_) {
+      for (const Block& block : layer) {
+        if (block.attention == nullptr) continue;
+        for (const Part& range : block.attention->UnusedGradients()) {
+          unused.push_back(range);
+        }
       }
     }
     return unused;
   }
 
  private:
-  struct Layer {
-    FeedbackAttention<Real> attention;
-    FeedForwardBlock<Real> feed_forward;
-    Slab<Real> middle, dmiddle;  // between its sub-layers [rows, D]
-    FeedForwardGradients<Real> gradients;
+  // One of the two.
+  struct Block {
+    std::unique_ptr<FeedbackAttention<Real>> attention;
+    size_t memory = 0;  // that the attention reads
+    std::unique_ptr<FeedForwardBlock<Real>> feed;
+    FeedForwardGradients<Real> gradients;  // of the feed-forward
+    // Between it and the next block of its layer [rows, D]; behind the last one lies
+    // the stream.
+    Slab<Real> behind, dbehind;
   };
   // A projection of the memory: of one layer, or of all.
   struct Memory {
     LinearMap<Real> key, value;
     MemoryRows<Real> rows;
-    Slab<Real> dkey, dvalue;              // [rows, D], also keys and values forward
-    Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, D], likewise
+    Slab<Real> dkey, dvalue;              // [rows, H K], also keys and values forward
+    Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, H K], likewise
   };
 
-  static int64_t MatrixBytes(const ModelConfig& config) {
-    const int64_t feed_forward = (config.gated ? 3 : 2) * config.d_ff;
-    const int64_t memories =
-        config.projection == Projection::kShared ? 1 : config.layers;
-    const int64_t rows = config.layers * (2 * config.d_model + feed_forward) +
-                         memories * 2 * config.d_model;
-    return rows * config.d_model * static_cast<int64_t>(sizeof(Real));
+  // Of maps base.key and base.value.
+  void AddMemory(const FlatLayout& layout, const std::string& base) {
+    Memory& memory = memories_.emplace_back(
+        Memory{.key = LinearMap<Real>(layout, base + ".key", kept_, width_),
+               .value = LinearMap<Real>(layout, base + ".value", kept_, width_),
+               .rows = {},
+               .dkey = {},
+               .dvalue = {},
+               .carry_dkey = {},
+               .carry_dvalue = {}});
+    memory.key.Reserve();
+    memory.value.Reserve();
+  }
+
+  // Of the matrices that a token goes through.
+  int64_t MatrixBytes(const ModelDescription& model) const {
+    int64_t rows = static_cast<int64_t>(memories_.size()) * 2 * kept_;
+    for (const std::vector<SubLayer>& layer : model.layers) {
+      for (const SubLayer& sub : layer) {
+        const auto* feed = std::get_if<FeedForward>(&sub.block);
+        rows += feed == nullptr ? 2 * kept_ : (feed->gated ? 3 : 2) * feed->hidden;
+      }
+    }
+    return rows * width_ * static_cast<int64_t>(sizeof(Real));
+  }
+
+  // Where block j of layer i reads and leaves x, and the gradients there.
+  RowsOfReal<Real> Input(size_t i, size_t j) {
+    return j == 0 ? streams_[i].rows() : layers_[i][j - 1].behind.rows();
+  }
+  RowsOfReal<Real> Output(size_t i, size_t j) {
+    return j + 1 == layers_[i].size() ? streams_[i + 1].rows()
+                                      : layers_[i][j].behind.rows();
+  }
+  RowsOfReal<Real> DInput(size_t i, size_t j) {
+    return j == 0 ? dstreams_[i].rows() : layers_[i][j - 1].dbehind.rows();
+  }
+  RowsOfReal<Real> DOutput(size_t i, size_t j) {
+    return j + 1 == layers_[i].size() ? dstreams_[i + 1].rows()
+                                      : layers_[i][j].dbehind.rows();
+  }
+
+  // Calls each(attention, its memory) for all blocks that read.
+  template <class Each>
+  void ForReaders(const Each& each) {
+    for (std::vector<Block>& layer : layers_) {
+      for (Block& block : layer) {
+        if (block.attention != nullptr) {
+          each(*block.attention, memories_[block.memory].rows);
+        }
+      }
+    }
   }
 
   // softmax(w).
@@ -131,18 +196,15 @@ class FeedbackPass final : public GradientPass<Real> {
     return MemoryMixture(weights + mix_, streams_.size());
   }
 
-  Memory& MemoryOf(size_t layer) {
-    return memories_[memories_.size() == 1 ? 0 : layer];
-  }
-
   HeadShare HeadsOf(const Team& team, Part sequences) const {
-    return {sequences, team.ShareOf({0, config_.heads * sequences.size()})};
+    return {sequences, team.ShareOf({0, reader_.heads * sequences.size()})};
   }
 
   FeedbackToken TokenAt(const PassStep<Real>& step, const HeadShare& own,
                         int64_t t) const {
-    const int64_t limit = config_.mem_len, all = step.memory + t;
-    if (limit == 0) return {.own = own, .t = t, .positions = all};
+    const int64_t all = step.memory + t;
+    if (!reader_.window) return {.own = own, .t = t, .positions = all};
+    const int64_t limit = *reader_.window;
     const int64_t of_block = step.memory + t / kFeedbackBlock * kFeedbackBlock;
     const int64_t base =
         std::max<int64_t>(0, of_block - limit) / kColumnPanel * kColumnPanel;
@@ -159,15 +221,21 @@ class FeedbackPass final : public GradientPass<Real> {
     const int64_t positions = step.memory + step.time - 1;
     // A base lies less than a panel before what a block's first token sees.
     const int64_t most =
-        config_.mem_len == 0
-            ? positions
-            : std::min(positions, config_.mem_len + kColumnPanel + kFeedbackBlock);
+        reader_.window
+            ? std::min(positions, *reader_.window + kColumnPanel + kFeedbackBlock)
+            : positions;
     const bool backward = step.gradients != nullptr;
-    for (Layer& layer : layers_) {
-      layer.attention.Reserve(step, most);
-      layer.feed_forward.Reserve(rows, step.dropout.has_value(), layer.gradients);
-      layer.middle.Reserve(rows, width_);
-      if (backward) layer.dmiddle.Reserve(rows, width_);
+    for (std::vector<Block>& layer : layers_) {
+      for (Block& block : layer) {
+        if (block.attention != nullptr) {
+          block.attention->Reserve(step, most);
+        } else {
+          block.feed->Reserve(rows, step.dropout.has_value(), block.gradients);
+        }
+        if (&block == &layer.back()) continue;
+        block.behind.Reserve(rows, width_);
+        if (backward) block.dbehind.Reserve(rows, width_);
+      }
     }
     for (Slab<Real>& stream : streams_) stream.Reserve(rows, width_);
     mixed_.Reserve(rows, width_);
@@ -177,18 +245,20 @@ class FeedbackPass final : public GradientPass<Real> {
       dots_.Reserve(rows, static_cast<int64_t>(streams_.size()));
     }
     for (Memory& memory : memories_) {
-      memory.rows.Reserve(step.sequences, config_.heads, config_.head_width(),
+      memory.rows.Reserve(step.sequences, reader_.heads, reader_.width,
                           std::max<int64_t>(1, positions), backward);
-      memory.dkey.Reserve(rows, width_);
-      memory.dvalue.Reserve(rows, width_);
-      memory.carry_dkey.Reserve(step.sequences * step.memory, width_);
-      memory.carry_dvalue.Reserve(step.sequences * step.memory, width_);
+      memory.dkey.Reserve(rows, kept_);
+      memory.dvalue.Reserve(rows, kept_);
+      memory.carry_dkey.Reserve(step.sequences * step.memory, kept_);
+      memory.carry_dvalue.Reserve(step.sequences * step.memory, kept_);
     }
     loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
       const Team team(phases_, w, Together(step.sequences));
       const HeadShare own = HeadsOf(team, team.SequencesOf(step.sequences));
-      layers_[0].attention.Reserve(step, most, own.pairs.size(), scratch_[w]);
+      ForReaders([&](const FeedbackAttention<Real>& attention, auto&) {
+        attention.Reserve(step, most, own.pairs.size(), scratch_[w]);
+      });
     }
     // Rows as the pass has them.
     tokens_.resize(static_cast<size_t>(rows));
@@ -203,10 +273,14 @@ class FeedbackPass final : public GradientPass<Real> {
     jobs_.Clear();
     loss_->AddJobs(step, streams_.back().rows(), jobs_);
     for (size_t i = 0; i < layers_.size(); ++i) {
-      Layer& layer = layers_[i];
-      layer.feed_forward.AddJobs(step, layer.middle.rows(), dstreams_[i + 1].rows(),
-                                 layer.gradients, jobs_);
-      layer.attention.AddJobs(step, streams_[i].rows(), layer.dmiddle.rows(), jobs_);
+      for (size_t j = layers_[i].size(); j-- > 0;) {
+        Block& block = layers_[i][j];
+        if (block.feed != nullptr) {
+          block.feed->AddJobs(step, Input(i, j), DOutput(i, j), block.gradients, jobs_);
+        } else {
+          block.attention->AddJobs(step, Input(i, j), DOutput(i, j), jobs_);
+        }
+      }
     }
     const auto pairs = [](const RowLayout& layout, RowsOfReal<const Real> dy,
                           RowsOfReal<const Real> x) {
@@ -235,13 +309,13 @@ class FeedbackPass final : public GradientPass<Real> {
         .parts = {{.layout = projected, .dz = dots_.rows(), .x = {}}},
         .shards = step.shards,
         .bias = step.gradients + mix_});
-    jobs_.Add(EmbeddingGradientCall<Real>{.vocab = config_.vocab,
+    jobs_.Add(EmbeddingGradientCall<Real>{.vocab = model_.vocab,
                                           .width = width_,
                                           .layout = step.layout(),
                                           .ids = tokens_.data(),
                                           .dx = dstreams_[0].rows(),
                                           .shards = step.shards,
-                                          .out = step.gradients + embed_});
+                                          .out = step.gradients + embed_sums_});
   }
 
   // With few sequences the time goes into reading the matrices, which a team reads once
@@ -273,9 +347,14 @@ class FeedbackPass final : public GradientPass<Real> {
   void Pack(const PassStep<Real>& step, int worker) {
     const int workers = phases_.workers();
     const bool backward = step.gradients != nullptr;
-    for (Layer& layer : layers_) {
-      layer.attention.Pack(step, worker, workers);
-      layer.feed_forward.Pack(step, worker, workers);
+    for (std::vector<Block>& layer : layers_) {
+      for (Block& block : layer) {
+        if (block.attention != nullptr) {
+          block.attention->Pack(step, worker, workers);
+        } else {
+          block.feed->Pack(step, worker, workers);
+        }
+      }
     }
     for (Memory& memory : memories_) {
       memory.key.Pack(step.weights, backward, worker, workers);
@@ -320,11 +399,17 @@ class FeedbackPass final : public GradientPass<Real> {
         }
       });
       for (size_t i = 0; i < layers_.size(); ++i) {
-        Layer& layer = layers_[i];
-        layer.attention.Forward(step, team, token, streams_[i].rows(), MemoryOf(i).rows,
-                                layer.middle.rows(), scratch);
-        layer.feed_forward.Forward(step, team, rows, layer.middle.rows(),
-                                   streams_[i + 1].rows(), scratch.pass);
+        for (size_t j = 0; j < layers_[i].size(); ++j) {
+          Block& block = layers_[i][j];
+          if (block.attention != nullptr) {
+            block.attention->Forward(step, team, token, Input(i, j),
+                                     memories_[block.memory].rows, Output(i, j),
+                                     scratch);
+          } else {
+            block.feed->Forward(step, team, rows, Input(i, j), Output(i, j),
+                                scratch.pass);
+          }
+        }
       }
       team.Do([&] { Mix(own); });
       if (t + 1 < step.time) Append(step, team, token, rows);
@@ -343,7 +428,7 @@ class FeedbackPass final : public GradientPass<Real> {
     project(memory.key, memory.carry_dkey);
     project(memory.value, memory.carry_dvalue);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      for (int64_t h = 0; h < config_.heads; ++h) {
+      for (int64_t h = 0; h < reader_.heads; ++h) {
         memory.rows.Set(r / step.memory, h, r % step.memory,
                         memory.carry_dkey.rows(r).data,
                         memory.carry_dvalue.rows(r).data);
@@ -373,7 +458,7 @@ class FeedbackPass final : public GradientPass<Real> {
                        .in = mixed_.rows(rows.begin),
                        .from = {},
                        .out = to.rows(rows.begin)},
-                      team.ColumnsOf(width_));
+                      team.ColumnsOf(kept_));
         };
         project(memory.key, memory.dkey);
         project(memory.value, memory.dvalue);
@@ -402,7 +487,7 @@ class FeedbackPass final : public GradientPass<Real> {
           }
         });
       }
-      for (Layer& layer : layers_) layer.attention.BeginBackward(own);
+      ForReaders([&](auto& attention, auto&) { attention.BeginBackward(own); });
     });
     int64_t end = step.time;
     while (end > 0) {
@@ -414,7 +499,7 @@ class FeedbackPass final : public GradientPass<Real> {
       end = begin;
     }
     team.Do([&] {
-      for (Layer& layer : layers_) layer.attention.EndBackward(step, own);
+      ForReaders([&](auto& attention, auto&) { attention.EndBackward(step, own); });
       for (Memory& memory : memories_) {
         own.ForHeads([&](int64_t h, Part some) {
           for (int64_t r = some.begin * step.memory; r < some.end * step.memory; ++r) {
@@ -435,11 +520,10 @@ class FeedbackPass final : public GradientPass<Real> {
         step.memory == 0 ? std::max<int64_t>(1, tokens.begin) : tokens.begin;
     if (first >= tokens.end) return;
     const FeedbackToken token = TokenAt(step, own, first);
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      layers_[i].attention.EndBlock(token, tokens.end - first,
-                                    step.memory + tokens.begin - token.base,
-                                    MemoryOf(i).rows, scratch);
-    }
+    ForReaders([&](auto& attention, auto& memory) {
+      attention.EndBlock(token, tokens.end - first,
+                         step.memory + tokens.begin - token.base, memory, scratch);
+    });
   }
 
   // `block`: positions of the memory before the token's block.
@@ -451,14 +535,18 @@ class FeedbackPass final : public GradientPass<Real> {
     const bool read = token.t + 1 < step.time;
     if (read) MemoryBackward(step, team, token, rows);
     for (size_t i = layers_.size(); i-- > 0;) {
-      Layer& layer = layers_[i];
       if (read) AddMixed(step, team, rows, i + 1);
-      layer.feed_forward.Backward(step, team, rows, layer.middle.rows(),
-                                  dstreams_[i + 1].rows(), layer.dmiddle.rows(),
-                                  layer.gradients, scratch.pass);
-      layer.attention.Backward(step, team, token, block - token.base,
-                               streams_[i].rows(), MemoryOf(i).rows,
-                               layer.dmiddle.rows(), dstreams_[i].rows(), scratch);
+      for (size_t j = layers_[i].size(); j-- > 0;) {
+        Block& at = layers_[i][j];
+        if (at.feed != nullptr) {
+          at.feed->Backward(step, team, rows, Input(i, j), DOutput(i, j), DInput(i, j),
+                            at.gradients, scratch.pass);
+        } else {
+          at.attention->Backward(step, team, token, block - token.base, Input(i, j),
+                                 memories_[at.memory].rows, DOutput(i, j), DInput(i, j),
+                                 scratch);
+        }
+      }
     }
     if (read) AddMixed(step, team, rows, 0);
   }
@@ -524,7 +612,7 @@ class FeedbackPass final : public GradientPass<Real> {
       return;
     }
     const int64_t all = step.memory + step.time;
-    const int64_t kept = config_.mem_len == 0 ? all : std::min(all, config_.mem_len);
+    const int64_t kept = reader_.window ? std::min(all, *reader_.window) : all;
     typename PassCarry<Real>::Entry entry = {.count = kept, .values = {}};
     entry.values.resize(static_cast<size_t>(step.sequences * kept * width_));
     Real* to = entry.values.data();
@@ -542,13 +630,15 @@ class FeedbackPass final : public GradientPass<Real> {
     carry = std::move(next);
   }
 
-  const ModelConfig config_;
-  const int64_t width_;
-  const int64_t embed_, mix_;  // in the layout
-  const int64_t size_;         // of it
+  const ModelDescription model_;
+  const Attention reader_;      // as every block that reads
+  const int64_t width_, kept_;  // D; H K of keys and values
+  const int64_t embed_, mix_;   // in the layout
+  const int64_t embed_sums_;    // as of TransformerPass
+  const int64_t sums_size_;
   Phases phases_;
-  const int64_t matrix_bytes_;  // that each token reads
-  std::vector<Layer> layers_;
+  int64_t matrix_bytes_ = 0;  // that each token reads
+  std::vector<std::vector<Block>> layers_;
   std::vector<Memory> memories_;
   const std::unique_ptr<LossBlock<Real>> loss_;
   std::vector<Slab<Real>> streams_, dstreams_;  // x^0 .. x^L [rows, D]
@@ -564,16 +654,16 @@ class FeedbackPass final : public GradientPass<Real> {
 }  // namespace
 
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelDescription& model,
                                                      const FlatLayout& layout,
                                                      ThreadPool& pool) {
-  return std::make_unique<FeedbackPass<Real>>(config, layout, pool);
+  return std::make_unique<FeedbackPass<Real>>(model, layout, pool);
 }
 
-template std::unique_ptr<GradientPass<float>> MakeFeedbackPass(const ModelConfig&,
+template std::unique_ptr<GradientPass<float>> MakeFeedbackPass(const ModelDescription&,
                                                                const FlatLayout&,
                                                                ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeFeedbackPass(const ModelConfig&,
+template std::unique_ptr<GradientPass<double>> MakeFeedbackPass(const ModelDescription&,
                                                                 const FlatLayout&,
                                                                 ThreadPool&);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The pass of the Feedback Transformer: all layers of one token after the other,
 // forward and backward, with the gradients of all weights summed behind the loop.
-// Equations: model/arch/feedback.cc.
+// Equations: model/blocks/feedback_memory/settings.h.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace mnemon {
 
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelDescription& model,
                                                      const FlatLayout& layout,
                                                      ThreadPool& pool);
 

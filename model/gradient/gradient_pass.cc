@@ -7,31 +7,17 @@
 namespace mnemon {
 
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelDescription& model,
                                                      const FlatLayout& layout,
                                                      ThreadPool& pool) {
-  if (config.architecture == "causal") {
-    return MakeCausalPass<Real>(config, layout, pool);
-  }
-  if (config.architecture == "transformer_xl") {
-    return MakeTransformerXlPass<Real>(config, layout, pool);
-  }
-  if (config.architecture == "feedback") {
-    return MakeFeedbackPass<Real>(config, layout, pool);
-  }
-  if (config.architecture == "fast_weights") {
-    return MakeFastWeightsPass<Real>(config, layout, pool);
-  }
-  if (config.architecture == "encoder") {
-    return MakeEncoderPass<Real>(config, layout, pool);
-  }
-  return nullptr;
+  return model.memory ? MakeFeedbackPass<Real>(model, layout, pool)
+                      : MakeTransformerPass<Real>(model, layout, pool);
 }
 
-template std::unique_ptr<GradientPass<float>> MakeGradientPass(const ModelConfig&,
+template std::unique_ptr<GradientPass<float>> MakeGradientPass(const ModelDescription&,
                                                                const FlatLayout&,
                                                                ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeGradientPass(const ModelConfig&,
+template std::unique_ptr<GradientPass<double>> MakeGradientPass(const ModelDescription&,
                                                                 const FlatLayout&,
                                                                 ThreadPool&);
 

@@ -17,11 +17,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/partition.h"
-#include "model/config/config.h"
+#include "model/compute/thread_pool.h"
+#include "model/description/description.h"
 #include "model/gradient/flat_layout.h"
 #include "model/gradient/product.h"
 #include "model/gradient/shards.h"
-#include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 
@@ -87,9 +87,9 @@ class GradientPass {
   virtual std::vector<Part> UnusedGradients() const = 0;
 };
 
-// The pass of a model; null where its architecture has none. `pool` must outlive it.
+// The pass of a model. `pool` must outlive it.
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelDescription& model,
                                                      const FlatLayout& layout,
                                                      ThreadPool& pool);
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/partition.h"
-#include "model/weights/tensor_names.h"
+#include "model/compute/tensor_names.h"
 
 namespace mnemon {
 namespace {

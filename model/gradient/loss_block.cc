@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "model/gradient/loss_block.h"
 
+#include "model/compute/tensor_names.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/slab.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
 
 template <class Real>
-LinearMap<Real> MakeHead(const ModelConfig& config, const FlatLayout& layout) {
-  if (!config.tie_head) {
-    return LinearMap<Real>(layout, names::kHead, config.vocab, config.d_model);
+LinearMap<Real> MakeHead(const ModelDescription& model, const FlatLayout& layout) {
+  if (!model.head.tied) {
+    return LinearMap<Real>(layout, names::kHead, model.vocab, model.width);
   }
-  return LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)), config.vocab,
-                               config.d_model);
+  return LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)), model.vocab,
+                               model.width);
 }
 
 template <class Real>
 class LanguageLoss final : public LossBlock<Real> {
  public:
-  LanguageLoss(const ModelConfig& config, const FlatLayout& layout)
-      : width_(config.d_model),
-        vocab_(config.vocab),
+  LanguageLoss(const ModelDescription& model, const FlatLayout& layout)
+      : width_(model.width),
+        vocab_(model.vocab),
         norm_(layout, names::kNorm, width_),
-        head_(MakeHead<Real>(config, layout)) {
+        head_(MakeHead<Real>(model, layout)) {
     head_.Reserve();
   }
 
@@ -107,16 +107,16 @@ PassLoss LossBlock<Real>::Loss(const PassStep<Real>& step) const {
 }
 
 template <class Real>
-std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelConfig& config,
+std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelDescription& model,
                                                   const FlatLayout& layout) {
-  return std::make_unique<LanguageLoss<Real>>(config, layout);
+  return std::make_unique<LanguageLoss<Real>>(model, layout);
 }
 
 template class LossBlock<float>;
 template class LossBlock<double>;
-template std::unique_ptr<LossBlock<float>> MakeLanguageLoss(const ModelConfig&,
+template std::unique_ptr<LossBlock<float>> MakeLanguageLoss(const ModelDescription&,
                                                             const FlatLayout&);
-template std::unique_ptr<LossBlock<double>> MakeLanguageLoss(const ModelConfig&,
+template std::unique_ptr<LossBlock<double>> MakeLanguageLoss(const ModelDescription&,
                                                              const FlatLayout&);
 
 }  // namespace mnemon

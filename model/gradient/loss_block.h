@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/config/config.h"
+#include "model/description/description.h"
 #include "model/gradient/pass_step.h"
 
 namespace mnemon {
@@ -54,12 +54,12 @@ class LossBlock {
 
 // Of language models: logits = W LN(x) + b, W being the embedding where tied.
 template <class Real>
-std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelConfig& config,
+std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelDescription& model,
                                                   const FlatLayout& layout);
-// Of the encoder: logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b), LN_V with
+// Of a classifier: logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b), LN_V with
 // norm_logits.
 template <class Real>
-std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const ModelConfig& config,
+std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const ModelDescription& model,
                                                     const FlatLayout& layout);
 
 }  // namespace mnemon

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 
 namespace mnemon {
 

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/partition.h"
-#include "model/config/config.h"
+#include "model/description/description.h"
 #include "model/gradient/attention.h"
 #include "model/gradient/delta_rule.h"
 #include "model/gradient/gradient_jobs.h"
@@ -71,10 +72,18 @@ struct PassStep {
   }
 };
 
+// Where a block stands in a model.
+struct BlockPlace {
+  std::string base;         // that the names of its tensors begin with
+  Norm norm = Norm::kNone;  // of its input
+  int64_t width = 0;        // D
+  int64_t site = 0;         // of its dropout masks
+};
+
 // That of an input; rows of a memory are the pass's to set.
 template <class Real>
-PassStep<Real> MakeStep(const ModelConfig& config, const PassInput& input,
-                        const Real* weights, Real* gradients) {
+PassStep<Real> MakeStep(double dropout, const PassInput& input, const Real* weights,
+                        Real* gradients) {
   const Part own = input.shards.OwnSequences();
   PassStep<Real> step = {.sequences = own.size(),
                          .time = input.time,
@@ -82,8 +91,8 @@ PassStep<Real> MakeStep(const ModelConfig& config, const PassInput& input,
                          .weights = weights,
                          .gradients = gradients,
                          .dropout = {}};
-  if (input.dropout && config.dropout > 0) {
-    step.dropout = DropoutMask(config.dropout, *input.dropout);
+  if (input.dropout && dropout > 0) {
+    step.dropout = DropoutMask(dropout, *input.dropout);
     step.first_row = own.begin;
   }
   return step;

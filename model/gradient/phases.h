@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "absl/status/status.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 
 namespace mnemon {
 

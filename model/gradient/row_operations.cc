@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "model/gradient/row_operations.cc"

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <map>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/float_mode.h"
+#include "model/blocks/ends/sinusoid.h"
+#include "model/compute/tensor_names.h"
 #include "model/gradient/attention_block.h"
 #include "model/gradient/fast_weight_block.h"
 #include "model/gradient/feed_forward_block.h"
@@ -17,9 +19,6 @@
 #include "model/gradient/mixer_block.h"
 #include "model/gradient/phases.h"
 #include "model/gradient/team.h"
-#include "model/positions/alibi.h"
-#include "model/positions/sinusoid.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -30,77 +29,72 @@ constexpr int64_t kGroupRows = 384;
 // So many sequences for each thread are shared out evenly enough as they are.
 constexpr int kEvenSequences = 8;
 
-AttentionOptions CausalOptions(const ModelConfig& config) {
-  const bool relative = config.position_kind == PositionKind::kRelative;
-  return {.memory = AttentionMemory::kKeys,
-          .most_memory = config.positions,
-          .most_keys = config.positions,
-          .reach = config.positions,
-          .zero_row = relative ? config.positions - 1 : -1,
-          .table_rows = config.positions,
-          .slopes = config.position_kind == PositionKind::kAlibi
-                        ? AlibiSlopes(config.heads)
-                        : std::vector<double>()};
-}
-
-AttentionOptions EncoderOptions(const ModelConfig& config) {
-  return {.memory = AttentionMemory::kNone,
-          .most_keys = config.positions,
-          .causal = config.mask == Mask::kCausal,
-          .reach = config.positions,
-          .slopes = config.position_kind == PositionKind::kAlibi
-                        ? AlibiSlopes(config.heads)
-                        : std::vector<double>()};
-}
-
-AttentionOptions TransformerXlOptions(const ModelConfig& config) {
-  const bool sliding = config.window == Window::kSliding;
-  constexpr int64_t kAny = int64_t{1} << 40;
-  return {.memory = AttentionMemory::kInputs,
-          .most_memory = config.mem_len,
-          .most_keys = sliding ? kAny : config.positions + 1,
-          .reach = sliding ? config.mem_len : kAny,
-          .zero_row = config.positions,
-          .table_rows = 2 * config.positions,
-          .slopes = {}};
-}
-
-// The mixer of one layer.
+// The blocks of a model, each where it stands, and the rooms for gradients that blocks
+// of one shape share.
 template <class Real>
-using MakeMixer = std::function<std::unique_ptr<MixerBlock<Real>>(int64_t layer)>;
+class BlockMaker {
+ public:
+  BlockMaker(const ModelDescription& model, const FlatLayout& layout)
+      : model_(model), layout_(layout) {}
+
+  std::unique_ptr<MixerBlock<Real>> Make(const Attention& attention,
+                                         const BlockPlace& place) {
+    auto& rows = attention_[{attention.heads, attention.width}];
+    if (rows == nullptr) rows = std::make_shared<AttentionBlockRows<Real>>();
+    return std::make_unique<AttentionBlock<Real>>(
+        attention, place, model_.whole_sequences, model_.context, layout_, rows);
+  }
+  std::unique_ptr<MixerBlock<Real>> Make(const FastWeights& fast,
+                                         const BlockPlace& place) {
+    auto& rows = fast_[{fast.heads, fast.width}];
+    if (rows == nullptr) rows = std::make_shared<FastWeightGradients<Real>>();
+    return std::make_unique<FastWeightBlock<Real>>(fast, place, layout_, rows);
+  }
+
+ private:
+  using HeadShape = std::pair<int64_t, int64_t>;  // H, K
+
+  const ModelDescription& model_;
+  const FlatLayout& layout_;
+  std::map<HeadShape, std::shared_ptr<AttentionBlockRows<Real>>> attention_;
+  std::map<HeadShape, std::shared_ptr<FastWeightGradients<Real>>> fast_;
+};
 
 template <class Real>
 class TransformerPass final : public GradientPass<Real> {
  public:
-  TransformerPass(const ModelConfig& config, const MakeMixer<Real>& make_mixer,
-                  std::unique_ptr<LossBlock<Real>> loss, const FlatLayout& layout,
+  TransformerPass(const ModelDescription& model, const FlatLayout& layout,
                   ThreadPool& pool)
-      : config_(config),
-        encoder_(config.architecture == "encoder"),
+      : model_(model),
         embed_(layout.At(names::Weight(names::kEmbed))),
         positions_(layout.Find(names::Weight(names::kPositions))),
-        embed_sums_(config.tie_head ? layout.size() : embed_),
-        sums_size_(layout.size() +
-                   (config.tie_head ? config.vocab * config.d_model : 0)),
+        embed_sums_(model.head.tied ? layout.size() : embed_),
+        sums_size_(layout.size() + (model.head.tied ? model.vocab * model.width : 0)),
         phases_(pool),
-        loss_(std::move(loss)),
+        loss_(model.head.classifier ? MakeClassifierLoss<Real>(model, layout)
+                                    : MakeLanguageLoss<Real>(model, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
-    for (int64_t i = 0; i < config.layers; ++i) {
-      layers_.push_back({.mixer = make_mixer(i),
-                         .feed_forward = FeedForwardBlock<Real>(config, layout, i),
-                         .input = {},
-                         .middle = {}});
-      layers_.back().mixer->PlaceSums(sums_size_);
-      sums_size_ += layers_.back().mixer->more_sums();
+    BlockMaker<Real> maker(model, layout);
+    const std::vector<std::vector<int64_t>> sites = DropoutSites(model);
+    for (size_t i = 0; i < model.layers.size(); ++i) {
+      for (size_t j = 0; j < model.layers[i].size(); ++j) {
+        AddBlock(model.layers[i][j],
+                 {.base = BaseOf(i, model.layers[i][j]),
+                  .norm = model.layers[i][j].norm,
+                  .width = model.width,
+                  .site = sites[i][j]},
+                 layout, maker);
+      }
     }
-    jobs_ = std::vector<GradientJobs<Real>>(static_cast<size_t>(config.layers + 2));
+    jobs_ = std::vector<GradientJobs<Real>>(stages_.size() + 2);
   }
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
                                PassCarry<Real>& carry) override {
-    const PassStep<Real> step = MakeStep(config_, input, weights, sums);
-    if (absl::Status fits = layers_[0].mixer->Check(step, carry.position); !fits.ok()) {
-      return fits;
+    const PassStep<Real> step = MakeStep(model_.dropout, input, weights, sums);
+    for (const size_t m : mixers_) {
+      absl::Status fits = blocks_[m].mixer->Check(step, carry.position);
+      if (!fits.ok()) return fits;
     }
     try {
       Prepare(step, input, carry);
@@ -118,50 +112,96 @@ class TransformerPass final : public GradientPass<Real> {
 
   void Finish(const Real* weights, Real* sums) const override {
     const IeeeFloatMode mode;
-    for (const Layer& layer : layers_) layer.mixer->FinishSums(weights, sums);
+    for (const size_t m : mixers_) blocks_[m].mixer->FinishSums(weights, sums);
     if (embed_sums_ == embed_) return;
     Real* const gradient = sums + embed_;
-    AddScaled<Real>(config_.vocab * config_.d_model, 1, sums + embed_sums_, gradient,
+    AddScaled<Real>(model_.vocab * model_.width, 1, sums + embed_sums_, gradient,
                     gradient);
   }
 
   std::vector<Part> UnusedGradients() const override {
     std::vector<Part> unused;
     if (positions_ >= 0) {
-      unused.push_back({positions_ + used_positions_ * config_.d_model,
-                        positions_ + config_.positions * config_.d_model});
+      unused.push_back({positions_ + used_positions_ * model_.width,
+                        positions_ + model_.context * model_.width});
     }
-    for (const Layer& layer : layers_) {
-      for (const Part& range : layer.mixer->UnusedGradients()) unused.push_back(range);
+    for (const size_t m : mixers_) {
+      for (const Part& range : blocks_[m].mixer->UnusedGradients()) {
+        unused.push_back(range);
+      }
     }
     return unused;
   }
 
  private:
-  struct Layer {
+  // A block and the rows that it reads; one of the two.
+  struct BlockAt {
     std::unique_ptr<MixerBlock<Real>> mixer;
-    FeedForwardBlock<Real> feed_forward;
-    Slab<Real> input, middle;  // of the layer, and between its sub-layers [rows, D]
+    int64_t heads = 0;  // of the mixer
+    std::unique_ptr<FeedForwardBlock<Real>> feed;
+    FeedForwardGradients<Real>* gradients = nullptr;  // of the feed-forward
+    Slab<Real> input;                                 // [rows, D]
+  };
+  // Blocks that go backward before their weights' gradients are computed: at most one
+  // of a kind, since blocks of a kind share rooms.
+  struct Stage {
+    size_t begin = 0, end = 0;
   };
 
-  // The entries of a layer, none where the carry is fresh.
+  void AddBlock(const SubLayer& sub, const BlockPlace& place, const FlatLayout& layout,
+                BlockMaker<Real>& maker) {
+    BlockAt& at = blocks_.emplace_back();
+    const size_t index = blocks_.size() - 1;
+    if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
+      at.feed = std::make_unique<FeedForwardBlock<Real>>(*feed, place, layout);
+      at.gradients = &feed_forward_gradients_[feed->hidden];
+      // Behind a mixer it joins its stage.
+      const bool joins = !stages_.empty() && stages_.back().end == index &&
+                         stages_.back().end - stages_.back().begin == 1 &&
+                         blocks_[stages_.back().begin].mixer != nullptr;
+      if (joins) {
+        stages_.back().end = index + 1;
+      } else {
+        stages_.push_back({index, index + 1});
+      }
+      return;
+    }
+    if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
+      at.mixer = maker.Make(*fast, place);
+      at.heads = fast->heads;
+    } else {
+      const auto& attention = std::get<Attention>(sub.block);
+      at.mixer = maker.Make(attention, place);
+      at.heads = attention.heads;
+    }
+    at.mixer->PlaceSums(sums_size_);
+    sums_size_ += at.mixer->more_sums();
+    mixers_.push_back(index);
+    stages_.push_back({index, index + 1});
+  }
+
+  // The entries of a mixer, which begin with number `first`; none where the carry is
+  // fresh.
   std::span<const typename PassCarry<Real>::Entry> EntriesOf(
-      const PassCarry<Real>& carry, size_t layer) const {
+      const PassCarry<Real>& carry, size_t block, size_t first) const {
     if (carry.entries.empty()) return {};
-    const auto count = static_cast<size_t>(layers_[layer].mixer->carry_entries());
-    return std::span(carry.entries).subspan(layer * count, count);
+    const auto count = static_cast<size_t>(blocks_[block].mixer->carry_entries());
+    return std::span(carry.entries).subspan(first, count);
   }
 
   void Prepare(const PassStep<Real>& step, const PassInput& input,
                const PassCarry<Real>& carry) {
-    const int64_t rows = step.rows(), width = config_.d_model;
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      Layer& layer = layers_[i];
-      layer.mixer->Reserve(step, EntriesOf(carry, i));
-      layer.feed_forward.Reserve(rows, step.dropout.has_value(),
-                                 feed_forward_gradients_);
-      layer.input.Reserve(rows, width);
-      layer.middle.Reserve(rows, width);
+    const int64_t rows = step.rows(), width = model_.width;
+    size_t entries = 0;
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      BlockAt& at = blocks_[i];
+      if (at.mixer != nullptr) {
+        at.mixer->Reserve(step, EntriesOf(carry, i, entries));
+        entries += static_cast<size_t>(at.mixer->carry_entries());
+      } else {
+        at.feed->Reserve(rows, step.dropout.has_value(), *at.gradients);
+      }
+      at.input.Reserve(rows, width);
     }
     output_.Reserve(rows, width);
     loss_->Reserve(step);
@@ -177,8 +217,8 @@ class TransformerPass final : public GradientPass<Real> {
 
   // Rows that are added to the embeddings [T, D].
   void PreparePositions(int64_t time, int64_t first) {
-    if (config_.position_kind != PositionKind::kSinusoidal) return;
-    const int64_t width = config_.d_model;
+    if (model_.embedding.positions != Embedding::Positions::kSinusoidal) return;
+    const int64_t width = model_.width;
     sinusoids_.Reserve(time, width);
     std::vector<double> row(static_cast<size_t>(width));
     for (int64_t t = 0; t < time; ++t) {
@@ -187,21 +227,25 @@ class TransformerPass final : public GradientPass<Real> {
     }
   }
 
-  // stages: the head, layers from the last on, the embedding.
+  // The head, stages from the last on, the embedding.
   void PrepareJobs(const PassStep<Real>& step, const PassInput& input,
                    const PassCarry<Real>& carry) {
     for (GradientJobs<Real>& jobs : jobs_) jobs.Clear();
     loss_->AddJobs(step, output_.rows(), jobs_[0]);
-    const size_t count = layers_.size();
-    for (size_t i = 0; i < count; ++i) {
-      Layer& layer = layers_[i];
-      GradientJobs<Real>& jobs = jobs_[count - i];
-      layer.feed_forward.AddJobs(step, layer.middle.rows(), Behind(i),
-                                 feed_forward_gradients_, jobs);
-      layer.mixer->AddJobs(step, layer.input.rows(), Between(i), jobs);
+    const size_t count = stages_.size();
+    for (size_t s = 0; s < count; ++s) {
+      GradientJobs<Real>& jobs = jobs_[count - s];
+      for (size_t i = stages_[s].end; i-- > stages_[s].begin;) {
+        BlockAt& at = blocks_[i];
+        if (at.feed != nullptr) {
+          at.feed->AddJobs(step, at.input.rows(), Behind(i), *at.gradients, jobs);
+        } else {
+          at.mixer->AddJobs(step, at.input.rows(), Behind(i), jobs);
+        }
+      }
     }
-    EmbeddingGradientCall<Real> call = {.vocab = config_.vocab,
-                                        .width = config_.d_model,
+    EmbeddingGradientCall<Real> call = {.vocab = model_.vocab,
+                                        .width = model_.width,
                                         .layout = step.layout(),
                                         .ids = input.tokens,
                                         .dx = Before(0),
@@ -213,27 +257,25 @@ class TransformerPass final : public GradientPass<Real> {
     call.vocab = step.time;
     call.ids = position_ids_.data();
     call.scale = 1;
-    call.out = step.gradients + positions_ + carry.position * config_.d_model;
+    call.out = step.gradients + positions_ + carry.position * model_.width;
     jobs_[count + 1].Add(call);
   }
 
   Real Scale() const {
-    return config_.embed_scale
-               ? static_cast<Real>(std::sqrt(static_cast<double>(config_.d_model)))
+    return model_.embedding.scaled
+               ? static_cast<Real>(std::sqrt(static_cast<double>(model_.width)))
                : Real{1};
   }
 
-  // Gradients of the stream behind layer i, between its sub-layers, and before it: the
-  // layers use three slabs in turn.
-  RowsOfReal<Real> Behind(size_t i) { return stream_[Turn(i, 0)].rows(); }
-  RowsOfReal<Real> Between(size_t i) { return stream_[Turn(i, 1)].rows(); }
-  RowsOfReal<Real> Before(size_t i) { return stream_[Turn(i, 2)].rows(); }
-  size_t Turn(size_t i, size_t place) const {
-    return (2 * (layers_.size() - 1 - i) + place) % 3;
+  // Gradients of the stream behind block i, and before it: the blocks use three slabs
+  // in turn, as many as a stage of two blocks needs.
+  RowsOfReal<Real> Behind(size_t i) {
+    return stream_[(blocks_.size() - 1 - i) % 3].rows();
   }
+  RowsOfReal<Real> Before(size_t i) { return stream_[(blocks_.size() - i) % 3].rows(); }
 
   RowsOfReal<Real> Output(size_t i) {
-    return i + 1 < layers_.size() ? layers_[i + 1].input.rows() : output_.rows();
+    return i + 1 < blocks_.size() ? blocks_[i + 1].input.rows() : output_.rows();
   }
 
   // Threads that had fewer sequences than others would wait for them.
@@ -242,10 +284,20 @@ class TransformerPass final : public GradientPass<Real> {
     return sequences % workers != 0 && sequences < int64_t{kEvenSequences} * workers;
   }
 
-  // What a member of a team does for a group of sequences.
+  // A group of sequences, and what a member of a team does of it.
   struct Shares {
-    Part rows, heads;
-    Part memory;  // rows of it that are projected
+    const Team& team;
+    Part sequences;
+    Part rows;
+
+    Part HeadsOf(const BlockAt& at) const { return Each(at.heads); }
+    // Rows of memory that are projected.
+    Part MemoryOf(const BlockAt& at) const {
+      return Each(at.mixer->projected_memory());
+    }
+    Part Each(int64_t count) const {
+      return team.ShareOf({sequences.begin * count, sequences.end * count});
+    }
   };
 
   // Calls each(shares), which consists of calls of team.Do, for groups of the team's
@@ -254,13 +306,11 @@ class TransformerPass final : public GradientPass<Real> {
   void ForGroups(const PassStep<Real>& step, const Team& team, const Each& each) const {
     const Part all = team.SequencesOf(step.sequences);
     const int64_t most = std::max<int64_t>(1, team.size() * kGroupRows / step.time);
-    const int64_t memory = layers_[0].mixer->projected_memory();
     team.Run([&] {
       for (int64_t b = all.begin; b < all.end; b += most) {
-        const int64_t end = std::min(all.end, b + most);
-        each(Shares{.rows = team.ShareOf(step.RowsOf({b, end})),
-                    .heads = team.ShareOf({b * config_.heads, end * config_.heads}),
-                    .memory = team.ShareOf({b * memory, end * memory})});
+        const Part some = {b, std::min(all.end, b + most)};
+        each(Shares{
+            .team = team, .sequences = some, .rows = team.ShareOf(step.RowsOf(some))});
       }
     });
   }
@@ -270,223 +320,175 @@ class TransformerPass final : public GradientPass<Real> {
     PassScratch<Real>& scratch = scratch_[worker];
     const Team team(phases_, worker, Together(step.sequences));
     phases_.Do(worker, [&] { Pack(step, worker); });
-    ForGroups(step, team, [&](const Shares& own) {
-      Forward(step, input, carry, team, own, scratch);
-    });
+    ForGroups(step, team,
+              [&](const Shares& own) { Forward(step, input, carry, own, scratch); });
     if (step.gradients == nullptr) return;
-    const size_t count = layers_.size();
+    const size_t count = stages_.size();
     const auto jobs = [&](size_t stage) {
       phases_.Do(worker, [&] { jobs_[stage].Work(scratch.gradient); });
     };
     ForGroups(step, team, [&](const Shares& own) {
       team.Do([&] {
-        loss_->Backward(step, own.rows, output_.rows(), Behind(count - 1), scratch);
+        loss_->Backward(step, own.rows, output_.rows(), Behind(blocks_.size() - 1),
+                        scratch);
       });
     });
     jobs(0);
-    for (size_t i = count; i-- > 0;) {
-      ForGroups(step, team,
-                [&](const Shares& own) { LayerBackward(step, i, team, own, scratch); });
-      jobs(count - i);
+    for (size_t s = count; s-- > 0;) {
+      ForGroups(step, team, [&](const Shares& own) {
+        StageBackward(step, stages_[s], own, scratch);
+      });
+      jobs(count - s);
     }
     jobs(count + 1);
   }
 
   void Pack(const PassStep<Real>& step, int worker) {
-    for (Layer& layer : layers_) {
-      layer.mixer->Pack(step, worker, phases_.workers());
-      layer.feed_forward.Pack(step, worker, phases_.workers());
+    for (BlockAt& at : blocks_) {
+      if (at.mixer != nullptr) {
+        at.mixer->Pack(step, worker, phases_.workers());
+      } else {
+        at.feed->Pack(step, worker, phases_.workers());
+      }
     }
     loss_->Pack(step, worker, phases_.workers());
     if (worker > 0 || step.gradients == nullptr || positions_ < 0) return;
     // Those of other batches.
-    std::fill_n(step.gradients + positions_, used_positions_ * config_.d_model,
-                Real{0});
+    std::fill_n(step.gradients + positions_, used_positions_ * model_.width, Real{0});
   }
 
   void Forward(const PassStep<Real>& step, const PassInput& input,
-               const PassCarry<Real>& carry, const Team& team, const Shares& own,
+               const PassCarry<Real>& carry, const Shares& own,
                PassScratch<Real>& scratch) {
-    const auto project = [&](Layer& layer) {
-      layer.mixer->Project(step, own.rows, own.memory, layer.input.rows());
+    // What needs no other member: from block i on to the next mixer, or to the loss.
+    const auto go_on = [&](size_t i) {
+      for (; i < blocks_.size() && blocks_[i].feed != nullptr; ++i) {
+        blocks_[i].feed->Forward(step, Team::Alone(), own.rows, blocks_[i].input.rows(),
+                                 Output(i), scratch);
+      }
+      if (i < blocks_.size()) {
+        BlockAt& at = blocks_[i];
+        at.mixer->Project(step, own.rows, own.MemoryOf(at), at.input.rows());
+      } else {
+        loss_->Forward(step, own.rows, output_.rows(), input.targets, scratch);
+      }
     };
-    team.Do([&] {
+    own.team.Do([&] {
       Embed(step, input, carry.position, own.rows, scratch);
-      project(layers_[0]);
+      go_on(0);
     });
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      Layer& layer = layers_[i];
-      team.Do([&] { layer.mixer->Mix(step, own.heads, scratch); });
-      team.Do([&] {
-        layer.mixer->Finish(step, own.rows, layer.input.rows(), layer.middle.rows(),
-                            scratch);
-        layer.feed_forward.Forward(step, Team::Alone(), own.rows, layer.middle.rows(),
-                                   Output(i), scratch);
-        if (i + 1 < layers_.size()) {
-          project(layers_[i + 1]);
-        } else {
-          loss_->Forward(step, own.rows, output_.rows(), input.targets, scratch);
-        }
+    for (const size_t m : mixers_) {
+      BlockAt& at = blocks_[m];
+      own.team.Do([&] { at.mixer->Mix(step, own.HeadsOf(at), scratch); });
+      own.team.Do([&] {
+        at.mixer->Finish(step, own.rows, at.input.rows(), Output(m), scratch);
+        go_on(m + 1);
       });
     }
   }
 
-  void LayerBackward(const PassStep<Real>& step, size_t i, const Team& team,
-                     const Shares& own, PassScratch<Real>& scratch) {
-    Layer& layer = layers_[i];
-    team.Do([&] {
-      layer.feed_forward.Backward(step, Team::Alone(), own.rows, layer.middle.rows(),
-                                  Behind(i), Between(i), feed_forward_gradients_,
-                                  scratch);
-      layer.mixer->FinishBackward(step, own.rows, Between(i), scratch);
+  void StageBackward(const PassStep<Real>& step, const Stage& stage, const Shares& own,
+                     PassScratch<Real>& scratch) {
+    const size_t last = stage.end - 1;
+    BlockAt& first = blocks_[stage.begin];
+    const auto drop = [&] {
+      if (stage.begin == 0) DropEmbedding(step, own.rows, Before(0), scratch);
+    };
+    own.team.Do([&] {
+      if (BlockAt& at = blocks_[last]; at.feed != nullptr) {
+        at.feed->Backward(step, Team::Alone(), own.rows, at.input.rows(), Behind(last),
+                          Before(last), *at.gradients, scratch);
+      }
+      if (first.mixer != nullptr) {
+        first.mixer->FinishBackward(step, own.rows, Behind(stage.begin), scratch);
+      } else {
+        drop();
+      }
     });
-    team.Do([&] { layer.mixer->MixBackward(step, own.heads, scratch); });
-    team.Do([&] {
-      layer.mixer->ProjectBackward(step, own.rows, layer.input.rows(), Between(i),
-                                   Before(i));
-      if (i == 0) DropEmbedding(step, own.rows, Before(0), scratch);
+    if (first.mixer == nullptr) return;
+    own.team.Do([&] { first.mixer->MixBackward(step, own.HeadsOf(first), scratch); });
+    own.team.Do([&] {
+      first.mixer->ProjectBackward(step, own.rows, first.input.rows(),
+                                   Behind(stage.begin), Before(stage.begin));
+      drop();
     });
   }
 
   void Embed(const PassStep<Real>& step, const PassInput& input, int64_t first,
              Part rows, PassScratch<Real>& scratch) {
-    const int64_t width = config_.d_model;
+    const int64_t width = model_.width;
+    const bool sinusoids =
+        model_.embedding.positions == Embedding::Positions::kSinusoidal;
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t t = r % step.time;
       const Real* added = nullptr;
-      if (config_.position_kind == PositionKind::kSinusoidal) {
+      if (sinusoids) {
         added = sinusoids_.rows(t).data;
       } else if (positions_ >= 0) {
         added = step.weights + positions_ + (first + t) * width;
       }
       AddScaled(width, Scale(), step.weights + embed_ + input.tokens[r] * width, added,
-                layers_[0].input.rows(r).data);
+                blocks_[0].input.rows(r).data);
     }
-    DropEmbedding(step, rows, layers_[0].input.rows(), scratch);
+    DropEmbedding(step, rows, blocks_[0].input.rows(), scratch);
   }
 
-  // The encoder drops from embeddings, too.
   void DropEmbedding(const PassStep<Real>& step, Part rows, RowsOfReal<Real> x,
                      PassScratch<Real>& scratch) const {
-    if (!encoder_ || !step.dropout) return;
-    step.Drop({.kind = DropoutKind::kEmbedding}, rows, config_.d_model, x, x, scratch);
+    if (!model_.embedding.drops || !step.dropout) return;
+    step.Drop({.kind = DropoutKind::kEmbedding}, rows, model_.width, x, x, scratch);
   }
 
   // The carry behind the batch.
   void Continue(const PassStep<Real>& step, const PassInput& input,
                 PassCarry<Real>& carry) {
-    if (!input.continues || encoder_) {
+    if (!input.continues || model_.whole_sequences) {
       carry = {};
       return;
     }
     PassCarry<Real> next;
     next.position = carry.position + step.time;
-    for (Layer& layer : layers_) {
-      for (auto& entry : layer.mixer->Continue(step, layer.input.rows())) {
+    for (const size_t m : mixers_) {
+      for (auto& entry : blocks_[m].mixer->Continue(step, blocks_[m].input.rows())) {
         next.entries.push_back(std::move(entry));
       }
     }
     carry = std::move(next);
   }
 
-  const ModelConfig config_;
-  const bool encoder_;  // takes whole sequences, and drops from embeddings too
+  const ModelDescription model_;
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
   // Where the embedding's sums begin: in its own place or, where the sums of a tied
   // head are there, behind the layout.
   const int64_t embed_sums_;
-  int64_t sums_size_;  // with those of the layers
+  int64_t sums_size_;  // with those of the blocks
   Phases phases_;
-  std::vector<Layer> layers_;
+  std::vector<BlockAt> blocks_;
+  std::vector<size_t> mixers_;  // of the blocks
+  std::vector<Stage> stages_;
   const std::unique_ptr<LossBlock<Real>> loss_;
-  Slab<Real> output_;                  // of the last layer
+  Slab<Real> output_;                  // of the last block
   Slab<Real> sinusoids_;               // [T, D]
   int64_t used_positions_ = 0;         // by any batch so far
   std::vector<int32_t> position_ids_;  // [rows]: t
   Slab<Real> stream_[3];
-  FeedForwardGradients<Real> feed_forward_gradients_;
+  std::map<int64_t, FeedForwardGradients<Real>> feed_forward_gradients_;  // by F
   std::vector<GradientJobs<Real>> jobs_;
   std::vector<PassScratch<Real>> scratch_;  // of each worker
 };
 
-// With the rows that the layers share.
-template <class Real>
-MakeMixer<Real> AttentionMaker(const ModelConfig& config,
-                               const AttentionOptions& options,
-                               const FlatLayout& layout) {
-  const auto shared = std::make_shared<AttentionBlockRows<Real>>();
-  return [=](int64_t layer) {
-    return std::make_unique<AttentionBlock<Real>>(config, options, layout, layer,
-                                                  shared);
-  };
-}
-
 }  // namespace
 
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeCausalPass(const ModelConfig& config,
-                                                   const FlatLayout& layout,
-                                                   ThreadPool& pool) {
-  return std::make_unique<TransformerPass<Real>>(
-      config, AttentionMaker<Real>(config, CausalOptions(config), layout),
-      MakeLanguageLoss<Real>(config, layout), layout, pool);
-}
-
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& config,
-                                                          const FlatLayout& layout,
-                                                          ThreadPool& pool) {
-  return std::make_unique<TransformerPass<Real>>(
-      config, AttentionMaker<Real>(config, TransformerXlOptions(config), layout),
-      MakeLanguageLoss<Real>(config, layout), layout, pool);
-}
-
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeTransformerPass(const ModelDescription& model,
                                                         const FlatLayout& layout,
                                                         ThreadPool& pool) {
-  const auto gradients = std::make_shared<FastWeightGradients<Real>>();
-  return std::make_unique<TransformerPass<Real>>(
-      config,
-      [&](int64_t layer) {
-        return std::make_unique<FastWeightBlock<Real>>(config, layout, layer,
-                                                       gradients);
-      },
-      MakeLanguageLoss<Real>(config, layout), layout, pool);
+  return std::make_unique<TransformerPass<Real>>(model, layout, pool);
 }
 
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeEncoderPass(const ModelConfig& config,
-                                                    const FlatLayout& layout,
-                                                    ThreadPool& pool) {
-  return std::make_unique<TransformerPass<Real>>(
-      config, AttentionMaker<Real>(config, EncoderOptions(config), layout),
-      MakeClassifierLoss<Real>(config, layout), layout, pool);
-}
-
-template std::unique_ptr<GradientPass<float>> MakeCausalPass(const ModelConfig&,
-                                                             const FlatLayout&,
-                                                             ThreadPool&);
-template std::unique_ptr<GradientPass<float>> MakeTransformerXlPass(const ModelConfig&,
-                                                                    const FlatLayout&,
-                                                                    ThreadPool&);
-template std::unique_ptr<GradientPass<float>> MakeFastWeightsPass(const ModelConfig&,
-                                                                  const FlatLayout&,
-                                                                  ThreadPool&);
-template std::unique_ptr<GradientPass<float>> MakeEncoderPass(const ModelConfig&,
-                                                              const FlatLayout&,
-                                                              ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeCausalPass(const ModelConfig&,
-                                                              const FlatLayout&,
-                                                              ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeTransformerXlPass(const ModelConfig&,
-                                                                     const FlatLayout&,
-                                                                     ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeFastWeightsPass(const ModelConfig&,
-                                                                   const FlatLayout&,
-                                                                   ThreadPool&);
-template std::unique_ptr<GradientPass<double>> MakeEncoderPass(const ModelConfig&,
-                                                               const FlatLayout&,
-                                                               ThreadPool&);
+template std::unique_ptr<GradientPass<float>> MakeTransformerPass(
+    const ModelDescription&, const FlatLayout&, ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeTransformerPass(
+    const ModelDescription&, const FlatLayout&, ThreadPool&);
 
 }  // namespace mnemon

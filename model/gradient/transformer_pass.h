@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The passes of the plain causal transformer, of Transformer-XL, fast weights
-// and the encoder: layers computed one after the other. Equations: the sequence forms
-// in model/arch.
+// The pass of a model without a memory: blocks computed one after the other, each over
+// all tokens.
 #pragma once
 
 #include <memory>
@@ -11,20 +10,8 @@
 namespace mnemon {
 
 template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeCausalPass(const ModelConfig& config,
-                                                   const FlatLayout& layout,
-                                                   ThreadPool& pool);
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& config,
-                                                          const FlatLayout& layout,
-                                                          ThreadPool& pool);
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(const ModelConfig& config,
+std::unique_ptr<GradientPass<Real>> MakeTransformerPass(const ModelDescription& model,
                                                         const FlatLayout& layout,
                                                         ThreadPool& pool);
-template <class Real>
-std::unique_ptr<GradientPass<Real>> MakeEncoderPass(const ModelConfig& config,
-                                                    const FlatLayout& layout,
-                                                    ThreadPool& pool);
 
 }  // namespace mnemon

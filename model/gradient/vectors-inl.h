@@ -13,7 +13,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "model/kernels/vector16-inl.h"
+#include "model/compute/vector16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mnemon {

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
 #include "model/io/manifest.h"
 #include "model/io/safetensors.h"
 #include "model/io/weight_scan.h"

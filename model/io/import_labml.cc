@@ -14,8 +14,8 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/compute/tensor_names.h"
 #include "model/io/tensor_check.h"
-#include "model/weights/tensor_names.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
 #include "model/io/safetensors.h"
 
 namespace mnemon {

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "model/compute/weights.h"
 #include "model/io/safetensors.h"
 #include "model/io/weight_scan.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 

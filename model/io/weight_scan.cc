@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "model/weights/tensor_names.h"
+#include "model/compute/tensor_names.h"
 
 namespace mnemon {
 namespace {

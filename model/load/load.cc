@@ -12,14 +12,14 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/load/model_files.h"
-#include "model/module/sequence_module.h"
+#include "model/load/sequence_module.h"
 
 namespace mnemon {
 namespace {
 
 absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& options,
                          ServedModel& served) {
-  const ModelConfig& config = files.config;
+  const ModelDescription& model = files.description;
   std::vector<std::vector<float>> copies;
   const TensorViews views = ViewWeights(files, copies);
   FileBytes& file = files.weights.file();
@@ -35,11 +35,9 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
       // A failure is found by verified.get().
       .await = [&](const void* end) { file.Await(offset(end)).IgnoreError(); },
       .release_before = [&](const void* begin) { file.ReleaseBefore(offset(begin)); }};
-  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(config.architecture));
-  if (!entry->autoregressive()) {
+  if (model.whole_sequences) {
     MNEMON_ASSIGN_OR_RETURN(served.predictor,
-                            MakePredictor(config, views, options.decoder, stream));
+                            MakePredictor(model, views, options.decoder, stream));
     return absl::OkStatus();
   }
   DecoderOptions decoder = options.decoder;
@@ -48,23 +46,21 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
     decoder.device = served.device.get();
   }
   const absl::StatusOr<bool> sequence = ServedBySequenceForm(
-      config, options.device == "cpu" || decoder.device != nullptr, decoder);
+      model, options.device == "cpu" || decoder.device != nullptr, decoder);
   if (files.int8 && (!sequence.ok() || *sequence)) return NeedsFp32Weights();
   MNEMON_RETURN_IF_ERROR(sequence.status());
   if (!*sequence) {
-    MNEMON_ASSIGN_OR_RETURN(served.decoder,
-                            MakeDecoder(config, views, decoder, stream));
+    MNEMON_ASSIGN_OR_RETURN(served.decoder, MakeDecoder(model, views, decoder, stream));
     return absl::OkStatus();
   }
   SequenceDecoderMaker make = options.make_sequence;
   if (!make) {
     MNEMON_ASSIGN_OR_RETURN(const SequenceModule* module, LoadSequenceModule());
-    make = [module](const ModelConfig& c, const TensorViews& v, const std::string& d) {
-      return module->MakeDecoder(c, v, d);
-    };
+    make = [module](const ModelDescription& m, const TensorViews& v,
+                    const std::string& d) { return module->MakeDecoder(m, v, d); };
   }
   MNEMON_RETURN_IF_ERROR(file.Finish());
-  MNEMON_ASSIGN_OR_RETURN(served.decoder, make(config, views, options.device));
+  MNEMON_ASSIGN_OR_RETURN(served.decoder, make(model, views, options.device));
   return absl::OkStatus();
 }
 
@@ -77,6 +73,7 @@ absl::StatusOr<ServedModel> Load(const std::string& dir,
   if (!made.ok()) return Annotated(made, Quoted(dir));
   served.parameters = files.parameters();
   served.config = std::move(files.config);
+  served.description = std::move(files.description);
   served.model_id = std::move(verified.model_id);
   served.tensors = std::move(files.tensors);
   served.format = options.decoder.format.value_or(files.int8 ? WeightFormat::kInt8

@@ -10,18 +10,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/compute/device/device_driver.h"
+#include "model/compute/weights.h"
 #include "model/decoder/decoder.h"
-#include "model/device/device_driver.h"
-#include "model/registry/registry.h"
+#include "model/families/config.h"
+#include "model/program/make_decoder.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
 struct ServedModel {
   ModelConfig config;
+  ModelDescription description;
   std::string model_id;  // see docs/checkpoint_format.md
   int64_t parameters = 0;
   std::vector<TensorShape> tensors;  // of the file, in the order of the architecture
@@ -36,7 +37,8 @@ struct ServedModel {
 
 // Makes the default decoder with copies of what `views` show, all tensors of `config`.
 using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decoder>>(
-    const ModelConfig& config, const TensorViews& views, const std::string& device)>;
+    const ModelDescription& model, const TensorViews& views,
+    const std::string& device)>;
 
 // Where and how a model computes.
 struct ServeModelOptions {

@@ -9,9 +9,9 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/compute/tensor_names.h"
+#include "model/families/families.h"
 #include "model/io/tensor_check.h"
-#include "model/registry/registry.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -45,7 +45,7 @@ absl::Status CheckWeights(const Safetensors& weights,
 // Everything but the weights themselves; of them nothing is read.
 absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
   ModelFiles checked;
-  MNEMON_RETURN_IF_ERROR(ValidateModel(files.config));
+  MNEMON_ASSIGN_OR_RETURN(checked.description, DescribeModel(files.config));
   if (files.tokenizer_json) {
     MNEMON_ASSIGN_OR_RETURN(checked.tokenizer, ParseTokenizer(*files.tokenizer_json));
     if (checked.tokenizer->size() != files.config.vocab) {
@@ -58,7 +58,7 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
     MNEMON_ASSIGN_OR_RETURN(checked.chat_template,
                             ParseTokenizerConfig(*files.tokenizer_config_json));
   }
-  checked.tensors = StoredTensors(files.config, files.int8);
+  checked.tensors = StoredTensors(checked.description, files.int8);
   MNEMON_RETURN_IF_ERROR(CheckProportion(checked.tensors, files.weights));
   checked.config = files.config;
   checked.int8 = files.int8;

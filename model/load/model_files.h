@@ -10,17 +10,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/compute/weights.h"
+#include "model/description/description.h"
+#include "model/families/config.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
 struct ModelFiles {
   ModelConfig config;
+  ModelDescription description;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   ChatTemplate chat_template;
   bool int8 = false;                 // the matrices; else all weights are fp32

@@ -14,11 +14,11 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/compute/packed_weights.h"
+#include "model/compute/tensor_names.h"
+#include "model/families/families.h"
 #include "model/io/tensor_check.h"
-#include "model/kernels/packed_weights.h"
 #include "model/load/model_files.h"
-#include "model/registry/registry.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> FormatInt8Weights(const ModelFiles& files) {
   for (TensorView& view : ViewWeights(files, copies)) views[view.name] = view;
   std::deque<Int8Matrix> matrices;
   std::vector<TensorToWrite> tensors;
-  for (const TensorShape& tensor : StoredTensors(files.config, /*int8=*/true)) {
+  for (const TensorShape& tensor : StoredTensors(files.description, /*int8=*/true)) {
     TensorToWrite to{tensor.name, TypeOf(tensor), tensor.shape, {}};
     if (tensor.int8) {
       matrices.push_back(Quantise(views.at(tensor.name)));

@@ -65,54 +65,78 @@ void ImportPair(const AttentionOp& op, const float* keys, const float* values,
                          .head_stride = op.append.width}}});
 }
 
-void ImportAttention(const StepProgram& program, int64_t position,
-                     const TensorViews& carry, StateArena& arena, int32_t slot,
-                     CarryWriter& writer) {
-  const int64_t count = carry[0].shape[0], width = program.width;
-  const std::vector<Place> places = PlacesOf(arena, slot, position - count, count);
-  std::vector<const AttentionOp*> ops;
-  for (const SubLayerOp& layer : program.layers) {
-    if (const auto* op = std::get_if<AttentionOp>(&layer)) ops.push_back(op);
+// W [H, K, N] is stored as [H, N, K]; z [H, N] as it is.
+bool ImportFixed(const TensorView& carry, float* state, CarryWriter& writer) {
+  const float* const from = carry.data;
+  const int64_t heads = carry.shape.front(), features = carry.shape.back();
+  const int64_t columns = carry.shape.size() == 2 ? 1 : carry.shape[1];
+  std::vector<float> entry(carry.count());
+  float* to = entry.data();
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t n = 0; n < features; ++n) {
+      for (int64_t i = 0; i < columns; ++i) {
+        *to++ = Flush(from[(h * columns + i) * features + n]);
+      }
+    }
   }
-  const bool inputs = carry.size() == ops.size();
-  for (size_t i = 0; i < ops.size(); ++i) {
-    const AttentionOp& op = *ops[i];
-    if (inputs) {
-      writer.Append(
-          {.rows = carry[i].data,
-           .width = width,
+  writer.Write(entry, state);
+  return AllFinite(carry.values());
+}
+
+// Imports the sub-layers of a program one by one.
+class SubLayerImport {
+ public:
+  SubLayerImport(const StepProgram& program, int64_t position, const TensorViews& carry,
+                 StateArena& arena, int32_t slot, CarryWriter& writer)
+      : width_(program.width),
+        reach_(program.reach),
+        position_(position),
+        carry_(carry),
+        arena_(arena),
+        slot_(slot),
+        writer_(writer) {}
+
+  bool finite() const { return finite_; }
+
+  void operator()(const AttentionOp& op) {
+    if (reach_ == 0) return;  // nothing is carried
+    const TensorView& first = carry_[next_++];
+    const std::vector<Place> places =
+        PlacesOf(arena_, slot_, position_ - first.shape[0], first.shape[0]);
+    if (first.shape.size() == 2) {  // inputs [n, D]
+      writer_.Append(
+          {.rows = first.data,
+           .width = width_,
            .norm = op.norm,
            .matrix = op.project,
            .places = places,
            .to = {ByHead(op.append, Padded(op.append.width), op.head_stride)}});
-    } else {
-      ImportPair(op, carry[2 * i].data, carry[2 * i + 1].data, width, places, writer);
+      return;
     }
+    ImportPair(op, first.data, carry_[next_++].data, op.append.heads * op.append.width,
+               places, writer_);
   }
-}
 
-// W [H, K, N] is stored as [H, N, K].
-void ImportFastWeights(const StepProgram& program, const TensorViews& carry,
-                       StateArena& arena, int32_t slot, CarryWriter& writer) {
-  const int64_t width = program.head_width;
-  std::vector<float> entry;
-  for (size_t e = 0; e < carry.size(); ++e) {
-    const float* from = carry[e].data;
-    const std::vector<int64_t>& shape = carry[e].shape;
-    const int64_t features = shape.back();
-    const int64_t columns = shape.size() == 2 ? 1 : width;  // of z, of W
-    entry.resize(static_cast<size_t>(program.heads * features * columns));
-    float* to = entry.data();
-    for (int64_t h = 0; h < program.heads; ++h) {
-      for (int64_t n = 0; n < features; ++n) {
-        for (int64_t i = 0; i < columns; ++i) {
-          *to++ = Flush(from[(h * columns + i) * features + n]);
-        }
-      }
+  void operator()(const FastWeightsOp& op) {
+    float* const fixed = arena_.Fixed(slot_, 0);
+    for (const int64_t offset : {op.call.state_offset, op.call.normaliser_offset}) {
+      if (offset < 0) continue;
+      finite_ = ImportFixed(carry_[next_++], fixed + offset, writer_) && finite_;
     }
-    writer.Write(entry, arena.Fixed(slot, static_cast<int>(e)));
   }
-}
+
+  void operator()(const FeedForwardOp&) {}
+
+ private:
+  const int64_t width_, reach_;
+  const int64_t position_;
+  const TensorViews& carry_;
+  StateArena& arena_;
+  const int32_t slot_;
+  CarryWriter& writer_;
+  size_t next_ = 0;  // of the carry
+  bool finite_ = true;
+};
 
 }  // namespace
 
@@ -121,13 +145,11 @@ bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews
   if (carry.empty()) return true;  // no memory
   if (program.remember) {
     ImportMemories(program, position, carry, arena, slot, writer);
-  } else if (std::holds_alternative<AttentionOp>(program.layers[0])) {
-    ImportAttention(program, position, carry, arena, slot, writer);
-  } else {
-    ImportFastWeights(program, carry, arena, slot, writer);
-    return std::ranges::all_of(carry, AllFinite, &TensorView::values);
+    return true;
   }
-  return true;
+  SubLayerImport import(program, position, carry, arena, slot, writer);
+  ForSubLayers(program, [&](const auto& op) { import(op); });
+  return import.finite();
 }
 
 }  // namespace mnemon

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
+#include "model/compute/weights.h"
 #include "model/program/step_program.h"
 #include "model/state/arena.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 

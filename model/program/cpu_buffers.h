@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model/kernels/row_buffer.h"
+#include "model/compute/row_buffer.h"
 #include "model/program/step_calls.h"
 #include "model/program/step_partition.h"
 #include "model/program/step_program.h"
@@ -15,9 +15,9 @@ namespace mnemon {
 struct CpuBuffers {
   RowBuffer x;          // [levels][rows of the wave, D]
   RowBuffer projected;  // [rows, outputs of the widest projection]
-  RowBuffer beta;       // [rows, H]
-  RowBuffer mixed;      // [rows, D]
-  RowBuffer hidden;     // [rows, F]
+  RowBuffer beta;       // [rows, H], H of the most heads
+  RowBuffer mixed;      // [rows, H K], likewise
+  RowBuffer hidden;     // [rows, F], likewise
   RowBuffer memory;     // [rows, D]
   RowBuffer maps;       // [rows, outputs of RememberOp::maps]
   RowBuffer last;       // [rows of logits, D], with several waves

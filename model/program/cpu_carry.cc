@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/kernels/row_buffer.h"
+#include "model/compute/row_buffer.h"
 
 namespace mnemon {
 

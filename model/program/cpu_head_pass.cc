@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/kernels/packed_weights.h"
+#include "model/compute/packed_weights.h"
 #include "model/program/cpu_passes.h"
 #include "model/program/cpu_walk.h"
 
@@ -11,8 +11,7 @@ namespace {
 // adds all parts up for itself.
 class Heads {
  public:
-  explicit Heads(const HeadPass& pass)
-      : p_(pass), program_(pass.program), heads_(pass.part.heads) {}
+  explicit Heads(const HeadPass& pass) : p_(pass), program_(pass.program) {}
 
   Rows x() const { return own_.Level(level_); }
 
@@ -21,46 +20,51 @@ class Heads {
     own_ = p_.own.views(wave.rows);
     shared_ = p_.shared.views(wave.rows);
     level_ = 0;
+    rises_ = false;
     p_.alone.Embed(CallOf(program_, wave_, x()));
   }
 
+  void BeginLayer() { rises_ = program_.remember.has_value(); }
+
   void operator()(const AttentionOp& op) {
-    const Rows before = x(), projected = shared_.projected;
-    if (program_.remember) ++level_;
+    const Rows before = Input(), projected = shared_.projected;
     const AttendCall attend = CallOf(op, wave_, projected, shared_.mixed);
-    if (heads_.size() > 0) {
-      Project(op.norm, op.project, op.head_stride, before, projected);
+    const Part heads = p_.OwnOf(attend.heads);
+    if (heads.size() > 0) {
+      Project(op.norm, op.project, heads, op.head_stride, before, projected);
       if (op.appends) {
-        p_.alone.Append(HeadsOf(AppendOf(op, wave_, projected), heads_));
+        p_.alone.Append(HeadsOf(AppendOf(op, wave_, projected), heads));
       }
-      p_.alone.Attend(HeadsOf(attend, heads_));
+      p_.alone.Attend(HeadsOf(attend, heads));
     }
-    Add(op.output, shared_.mixed, heads_, p_.first_heads, p_.parts[0], before,
-        attend.key_ranges);
+    Add(op.output, shared_.mixed, before, attend.key_ranges);
   }
 
   void operator()(const FastWeightsOp& op) {
     const Rows projected = shared_.projected, mixed = shared_.mixed;
     const bool delta = op.gate.outputs > 0;
     const Rows beta = delta ? own_.beta : Rows{};
-    if (heads_.size() > 0) {
-      Project({}, op.project, op.head_stride, x(), projected);
+    const Rows before = Input();
+    const Part heads = p_.OwnOf(op.call.heads);
+    if (heads.size() > 0) {
+      Project(op.norm, op.project, heads, op.head_stride, before, projected);
       if (delta) {
-        const Part panels{heads_.begin / kPanel, (heads_.end + kPanel - 1) / kPanel};
+        const Part panels{heads.begin / kPanel, (heads.end + kPanel - 1) / kPanel};
         p_.alone.Linear({.rows = wave_.rows,
-                         .in = x(),
+                         .in = before,
+                         .norm = op.norm,
                          .weights = PanelsOf(op.gate, panels),
                          .act = Act::kSigmoid,
                          .out = {beta.data + panels.begin * kPanel, beta.stride}});
       }
-      p_.alone.FastWeights(HeadsOf(CallOf(op, wave_, projected, beta, mixed), heads_));
+      p_.alone.FastWeights(HeadsOf(CallOf(op, wave_, projected, beta, mixed), heads));
     }
-    Add(op.output, mixed, heads_, p_.first_heads, p_.parts[0], x(), nullptr);
+    Add(op.output, mixed, before, nullptr);
   }
 
   void operator()(const FeedForwardOp& op) {
-    const Part slices = p_.part.slices;
-    const Rows hidden = shared_.hidden;
+    const Part slices = p_.OwnOf(op.out.slices());
+    const Rows before = Input(), hidden = shared_.hidden;
     if (slices.size() > 0) {
       // Slices are whole panels, but for the last one.
       const bool last = slices.end == op.out.slices();
@@ -70,32 +74,41 @@ class Heads {
       const MatrixView factor =
           op.factor.outputs > 0 ? PanelsOf(op.factor, panels) : MatrixView{};
       p_.alone.Linear({.rows = wave_.rows,
-                       .in = x(),
+                       .in = before,
                        .norm = op.norm,
                        .weights = PanelsOf(op.in, panels),
                        .act = op.act,
                        .gate = factor.outputs > 0 ? &factor : nullptr,
                        .out = {hidden.data + panels.begin * kPanel, hidden.stride}});
     }
-    Add(op.out, hidden, slices, p_.first_slices, p_.parts[1], x(), nullptr);
+    Add(op.out, hidden, before, nullptr);
   }
 
   void operator()(const RememberOp& op) {
-    if (heads_.size() == 0) return;
+    const Part heads = p_.OwnOf(op.appends[0].heads);
+    if (heads.size() == 0) return;
     const Rows memory = own_.memory, maps = shared_.maps;
     p_.alone.Mix(CallOf(op, program_, wave_.rows, own_, memory));
-    Project({}, op.maps, op.head_stride, memory, maps);
+    Project({}, op.maps, heads, op.head_stride, memory, maps);
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      p_.alone.Append(HeadsOf(AppendOf(op, l, wave_, maps), heads_));
+      p_.alone.Append(HeadsOf(AppendOf(op, l, wave_, maps), heads));
     }
   }
 
  private:
+  // As of OperationPass.
+  Rows Input() {
+    const Rows before = x();
+    level_ += rises_;
+    rises_ = false;
+    return before;
+  }
+
   // The own heads' outputs of a matrix that has them side by side.
-  void Project(const NormView& norm, const MatrixView& matrix, int64_t head_stride,
-               Rows in, Rows projected) {
-    const Part panels{heads_.begin * head_stride / kPanel,
-                      heads_.end * head_stride / kPanel};
+  void Project(const NormView& norm, const MatrixView& matrix, Part heads,
+               int64_t head_stride, Rows in, Rows projected) {
+    const Part panels{heads.begin * head_stride / kPanel,
+                      heads.end * head_stride / kPanel};
     p_.alone.Linear(
         {.rows = wave_.rows,
          .in = in,
@@ -105,8 +118,12 @@ class Heads {
   }
 
   // Multiplies the own slices, meets the others, and adds all of them to x.
-  void Add(const MatrixView& matrix, Rows in, Part own, Part first, CpuParts& parts,
-           Rows before, const KeyRange* key_ranges) {
+  void Add(const MatrixView& matrix, Rows in, Rows before, const KeyRange* key_ranges) {
+    // Others may still read the parts of the sub-layer before.
+    CpuParts& parts = p_.parts[turn_];
+    turn_ = 1 - turn_;
+    // Worker 0 adds its slices up, the others leave theirs one by one.
+    const Part own = p_.OwnOf(matrix.slices()), first = p_.FirstOf(matrix.slices());
     const Rows all = parts.rows.rows();
     const int64_t stride = parts.stride();
     const Rows scales = parts.scales.rows();
@@ -139,10 +156,11 @@ class Heads {
 
   const HeadPass& p_;
   const StepProgram& program_;
-  const Part heads_;
   WaveView wave_;
   StepBuffers own_, shared_;
   int64_t level_ = 0;
+  bool rises_ = false;
+  int turn_ = 0;
 };
 
 }  // namespace

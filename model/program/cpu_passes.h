@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "model/kernels/cpu_team.h"
+#include "base/partition.h"
+#include "model/compute/cpu_team.h"
 #include "model/program/cpu_buffers.h"
-#include "model/program/step_partition.h"
 #include "model/program/step_program.h"
 #include "model/program/step_rows.h"
 #include "model/program/step_view.h"
@@ -39,12 +39,15 @@ struct HeadPass {
   const StepRows& rows;
   CpuBuffers& own;     // x and memory: each worker has all of them
   CpuBuffers& shared;  // the rest: each worker has some columns
-  CpuParts* parts;     // [2]: of attention, of the feed-forward
-  const StepPartition::Worker& part;
-  // Worker 0's slices: it adds them up, the others leave theirs one by one.
-  Part first_heads, first_slices;
+  CpuParts* parts;     // [2], in turn
   CpuWorker& alone;
   CpuWorker& together;
+
+  // The worker's own of so many heads or slices; those of worker 0.
+  Part OwnOf(int64_t count) const {
+    return PartOf(count, together.share().index, together.share().count);
+  }
+  Part FirstOf(int64_t count) const { return PartOf(count, 0, together.share().count); }
 };
 void PassByHead(const HeadPass& pass, float* logits);
 

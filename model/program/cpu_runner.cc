@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/reserve.h"
-#include "model/kernels/cpu_team.h"
+#include "model/compute/cpu_team.h"
 #include "model/program/cpu_buffers.h"
 #include "model/program/cpu_carry.h"
 #include "model/program/cpu_passes.h"
@@ -48,11 +48,13 @@ class CpuRunner final : public StepRunner {
  public:
   CpuRunner(const StepProgram& program, const CpuOperations& operations,
             ThreadPool& pool)
-      : program_(program), team_(operations, pool), workers_(team_.size()) {
+      : program_(program),
+        sizes_(SizesOf(program)),
+        team_(operations, pool),
+        workers_(team_.size()) {
     partition_.workers.resize(workers_.size());
     if (workers_.size() == 1) return;
-    parts_.emplace_back(program.heads, program.width);
-    parts_.emplace_back(program.hidden_slices(), program.width);
+    for (int i = 0; i < 2; ++i) parts_.emplace_back(sizes_.slices, program.width);
   }
 
   int most_under_way() const override { return 1; }
@@ -71,8 +73,8 @@ class CpuRunner final : public StepRunner {
     const uint64_t groups =
         std::bit_ceil(static_cast<uint64_t>(blocks) / kGroupBlocks + 2);
     Scratch scratch{.groups = static_cast<int64_t>(std::max(kLeastGroups, groups))};
-    for (const SubLayerOp& op : program_.layers) std::visit(scratch, op);
-    const int64_t inputs = std::max(program_.width, program_.hidden);
+    ForSubLayers(program_, [&](const auto& op) { scratch(op); });
+    const int64_t inputs = std::max({program_.width, sizes_.mixed, sizes_.hidden});
     team_.Reserve(std::max(LinearScratch(rows, inputs), scratch.floats));
   }
 
@@ -88,7 +90,7 @@ class CpuRunner final : public StepRunner {
     const Way other = OtherWay(batch, program_, team_.size());
     const Way way = tuner_.Begin(
         other, other == Way::kAlone ? batch.rows() : RowsTogether(batch, program_));
-    Divide(batch, program_, way, partition_);
+    Divide(batch, way, partition_);
     Compute(batch, arena, logits);
     tuner_.End(batch.rows());
   }
@@ -139,9 +141,6 @@ class CpuRunner final : public StepRunner {
                   .own = workers_[index].buffers,
                   .shared = all.buffers,
                   .parts = parts_.data(),
-                  .part = partition_.workers[index],
-                  .first_heads = partition_.workers[0].heads,
-                  .first_slices = partition_.workers[0].slices,
                   .alone = alone,
                   .together = together},
                  logits);
@@ -150,7 +149,7 @@ class CpuRunner final : public StepRunner {
 
   // By operation, and without the tuner, which is for steps that only compute.
   void ComputeWithViews(const StepBatch& batch, StateArena& arena, float* logits) {
-    Divide(batch, program_, StepPartition::Way::kByOperation, partition_);
+    Divide(batch, StepPartition::Way::kByOperation, partition_);
     Worker& all = workers_[0];
     all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
     const bool fixed = arena.spec().fixed_elements() > 0;
@@ -168,6 +167,7 @@ class CpuRunner final : public StepRunner {
   }
 
   const StepProgram& program_;
+  const StepSizes sizes_;
   CpuTeam team_;
   std::vector<Worker> workers_;
   std::vector<CpuParts> parts_;     // as of HeadPass; one worker needs none

@@ -73,16 +73,22 @@ class Viewing {
     if (std::exchange(begun_, true)) views_ = {};
     wave_ = wave;
     at_ = buffers;
-    mixer_ = 0;
-    op_ = 0;
+    attention_ = fast_ = 0;
+    layer_ = 0;
     pass_.Begin(wave, buffers, twice);
+  }
+
+  void BeginLayer() {
+    pass_.BeginLayer();
+    left_ = program_.layers[layer_++].size();
   }
 
   void operator()(const AttentionOp& op) {
     pass_(op);
     const AttendCall call = CallOf(op, wave_, at_.projected, at_.mixed);
     for (const RowView& view : views_) Weights(call, view);
-    End(/*mixer=*/true);
+    ++attention_;
+    End();
   }
 
   void operator()(const FastWeightsOp& op) {
@@ -100,7 +106,7 @@ class Viewing {
       const StepView& to = *view.to;
       for (int64_t h = heads.begin; h < heads.end; ++h) {
         const float* const w = view.fixed + call.state_offset + h * head;
-        const int64_t at = mixer_ * call.heads + h;
+        const int64_t at = fast_ * call.heads + h;
         if (to.update_norms != nullptr) {
           to.update_norms[at] = FrobeniusNorm(w, to.before + h * head, head);
         }
@@ -109,12 +115,13 @@ class Viewing {
         }
       }
     }
-    End(/*mixer=*/true);
+    ++fast_;
+    End();
   }
 
   void operator()(const FeedForwardOp& op) {
     pass_(op);
-    End(/*mixer=*/false);
+    End();
   }
 
   void operator()(const RememberOp& op) { pass_(op); }
@@ -123,7 +130,7 @@ class Viewing {
   void Weights(const AttendCall& call, const RowView& view) {
     const StepView& to = *view.to;
     if (to.weights == nullptr) return;
-    const Rows all{to.weights + mixer_ * call.heads * to.positions, to.positions};
+    const Rows all{to.weights + attention_ * call.heads * to.positions, to.positions};
     const int64_t first = call.key_ranges[view.row].first;
     const int64_t end = first + to.positions;
     for (int64_t h = k_.share().begin(call.heads); h < k_.share().end(call.heads);
@@ -139,9 +146,9 @@ class Viewing {
     k_.Softmax({.rows = call.heads, .keys = to.positions, .scores = all});
   }
 
-  void End(bool mixer) {
-    mixer_ += mixer;
-    if (++op_ < program_.layers.size()) return;
+  // Of a sub-layer.
+  void End() {
+    if (--left_ > 0 || layer_ < program_.layers.size()) return;
     for (const RowView& view : views_) {
       if (view.to->hidden_state == nullptr) continue;
       k_.Norm({.rows = 1,
@@ -159,8 +166,9 @@ class Viewing {
   WaveView wave_;
   StepBuffers at_;
   bool begun_ = false;
-  int64_t mixer_ = 0;  // layers whose attention or fast weights were done
-  size_t op_ = 0;      // sub-layers that were done
+  int64_t attention_ = 0, fast_ = 0;  // blocks of a kind that were done
+  size_t layer_ = 0;                  // layers that were begun
+  size_t left_ = 0;                   // sub-layers of the last one
 };
 
 }  // namespace

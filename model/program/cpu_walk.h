@@ -4,17 +4,19 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
-#include "model/kernels/cpu_team.h"
-#include "model/kernels/row_buffer.h"
+#include "model/compute/cpu_team.h"
+#include "model/compute/row_buffer.h"
 #include "model/program/step_program.h"
 #include "model/program/step_rows.h"
 
 namespace mnemon {
 
-// begin(wave) embeds its rows, pass(op) does an operation, pass.x() is where the rows
-// of the wave lie. `last`: as of CpuBuffers, of all workers together. The head is
-// divided among them; `logits` [rows.logits_rows, V].
+// begin(wave) embeds its rows, pass.BeginLayer() goes before the operations of a layer,
+// pass(op) does one, pass.x() is where the rows of the wave lie. `last`: as of
+// CpuBuffers, of all workers together. The head is divided among them; `logits`
+// [rows.logits_rows, V].
 template <class Pass, class Begin>
 void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
           CpuWorker& together, Pass& pass, const Begin& begin, float* logits) {
@@ -22,7 +24,10 @@ void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
   for (const StepRows::Wave& wave : rows.waves) {
     if (wave.rows == 0) continue;
     begin(wave);
-    for (const SubLayerOp& op : program.layers) std::visit(pass, op);
+    for (const std::vector<SubLayerOp>& layer : program.layers) {
+      pass.BeginLayer();
+      for (const SubLayerOp& op : layer) std::visit(pass, op);
+    }
     // The next wave takes the place of the rows whose logits are wanted.
     for (int64_t r = 0; waves && together.share().index == 0 && r < wave.rows; ++r) {
       const int32_t to = rows.logits_of[static_cast<size_t>(wave.first + r)];

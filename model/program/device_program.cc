@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/check.h"
-#include "model/kernels/cuda/prepared_rows.h"
+#include "model/compute/cuda/prepared_rows.h"
 #include "model/program/operation_pass.h"
 
 namespace mnemon {
@@ -135,7 +135,10 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
   OperationPass pass(program, recorder);
   // Blocks append to what others attend.
   pass.Begin(rows.input.wave(), rows.buffers, /*twice=*/true);
-  for (const SubLayerOp& op : program.layers) std::visit(pass, op);
+  for (const std::vector<SubLayerOp>& layer : program.layers) {
+    pass.BeginLayer();
+    for (const SubLayerOp& op : layer) std::visit(pass, op);
+  }
   if (program.remember) {
     recorder.Keep({.rows = 0,
                    .width = program.width,

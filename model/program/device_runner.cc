@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/reserve.h"
 #include "base/strings.h"
-#include "model/device/device_memory.h"
+#include "model/compute/device/device_memory.h"
 #include "model/program/device_carry.h"
 #include "model/program/device_samplers.h"
 #include "model/program/device_stagings.h"

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "model/device/device_driver.h"
-#include "model/kernels/packed_weights.h"
+#include "model/compute/device/device_driver.h"
+#include "model/compute/packed_weights.h"
 #include "model/program/step_program.h"
 #include "model/program/step_runner.h"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <unordered_map>
 
-#include "model/device/device_driver.h"
-#include "model/device/slot_sampler.h"
+#include "model/compute/device/device_driver.h"
+#include "model/compute/device/slot_sampler.h"
 
 namespace mnemon {
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "model/kernels/cuda/attend.h"
-#include "model/kernels/cuda/fast_weights.h"
-#include "model/kernels/cuda/plan_linear.h"
-#include "model/kernels/cuda/sample.h"
-#include "model/kernels/cuda/tiled_linear.h"
+#include "model/compute/cuda/attend.h"
+#include "model/compute/cuda/fast_weights.h"
+#include "model/compute/cuda/plan_linear.h"
+#include "model/compute/cuda/sample.h"
+#include "model/compute/cuda/tiled_linear.h"
 #include "model/program/device_program.h"
 
 namespace mnemon {

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "model/device/device_tables.h"
+#include "model/compute/device/device_tables.h"
 #include "model/program/device_step.h"
 
 namespace mnemon {

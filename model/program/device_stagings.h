@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/device/device_driver.h"
+#include "model/compute/device/device_driver.h"
 #include "model/program/device_input.h"
 
 namespace mnemon {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "model/device/device_tables.h"
-#include "model/kernels/cuda/attend.h"
-#include "model/kernels/cuda/plan_linear.h"
-#include "model/kernels/cuda/sample.h"
+#include "model/compute/cuda/attend.h"
+#include "model/compute/cuda/plan_linear.h"
+#include "model/compute/cuda/sample.h"
+#include "model/compute/device/device_tables.h"
 
 namespace mnemon {
 namespace {
@@ -26,10 +26,21 @@ int64_t MostGroups(const StepProgram& program, const StateSpec& spec) {
   return std::min(program.reach, spec.capacity()) / kGroup + 2;
 }
 
-// Bytes of scratch for a group of all heads; all programs' attention is alike.
-int64_t GroupBytes(const StepProgram& program) {
-  const AttendCall call{.heads = program.heads, .width = program.head_width};
-  return FloatBytes(device::AttendScratchFloats(call, 1));
+// Bytes of scratch for a group of all heads of the largest attention.
+struct GroupBytes {
+  int64_t most = 0;
+
+  void operator()(const AttentionOp& op) {
+    most = std::max(most, FloatBytes(device::AttendScratchFloats(op.attend, 1)));
+  }
+  void operator()(const FastWeightsOp&) {}
+  void operator()(const FeedForwardOp&) {}
+};
+
+int64_t GroupBytesOf(const StepProgram& program) {
+  GroupBytes bytes;
+  ForSubLayers(program, [&](const auto& op) { bytes(op); });
+  return bytes.most;
 }
 
 }  // namespace
@@ -40,16 +51,16 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
       weights_(program, weights, driver),
       taken_(driver),
       waves_(program.remember.has_value()),
-      group_bytes_(GroupBytes(program)),
+      group_bytes_(GroupBytesOf(program)),
       groups_(driver) {
-  const StepWidths widths = WidthsOf(program);
+  const StepSizes sizes = SizesOf(program);
   const int64_t remembered = program.remember ? program.width : 0;
   buffers_.x = TakeRows(program.levels() * kStepRows, program.width);
   buffers_.level_rows = kStepRows;
-  buffers_.projected = TakeRows(kStepRows, widths.projected);
-  buffers_.beta = TakeRows(kStepRows, widths.gate);
-  buffers_.mixed = TakeRows(kStepRows, program.heads * program.head_width);
-  buffers_.hidden = TakeRows(kStepRows, program.hidden);
+  buffers_.projected = TakeRows(kStepRows, sizes.projected);
+  buffers_.beta = TakeRows(kStepRows, sizes.gate);
+  buffers_.mixed = TakeRows(kStepRows, sizes.mixed);
+  buffers_.hidden = TakeRows(kStepRows, sizes.hidden);
   buffers_.memory = TakeRows(kStepRows, remembered);
   buffers_.maps =
       TakeRows(kStepRows, program.remember ? program.remember->maps.outputs : 0);
@@ -62,9 +73,9 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
       taken_.Take(InputOf(kBuckets - 1, nullptr).bytes(DeviceTables::kMostChanges));
 
   arrived_ = static_cast<uint32_t*>(
-      static_cast<void*>(taken_.TakeFloats(kStepRows * program.heads)));
+      static_cast<void*>(taken_.TakeFloats(kStepRows * sizes.heads)));
   driver.Fill(static_cast<float*>(static_cast<void*>(arrived_)),
-              kStepRows * program.heads, 0.0f);
+              kStepRows * sizes.heads, 0.0f);
   groups_.Reserve(kStepRows * MostGroups(program, spec) * group_bytes_);
 
   buckets_.resize(kBuckets);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/device/device_addresses.h"
-#include "model/device/device_allocations.h"
-#include "model/device/device_driver.h"
+#include "model/compute/device/device_addresses.h"
+#include "model/compute/device/device_allocations.h"
+#include "model/compute/device/device_driver.h"
 #include "model/program/device_input.h"
 #include "model/program/device_program.h"
 #include "model/program/device_runner.h"

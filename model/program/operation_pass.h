@@ -23,13 +23,16 @@ class OperationPass {
     at_ = buffers;
     twice_ = twice;
     level_ = 0;
+    rises_ = false;
     k_.Embed(CallOf(program_, wave, x()));
     k_.Sync();
   }
 
+  // The sub-layers of the next layer follow.
+  void BeginLayer() { rises_ = program_.remember.has_value(); }
+
   void operator()(const AttentionOp& op) {
-    const Rows before = x();
-    if (program_.remember) ++level_;
+    const Rows before = Input();
     k_.Linear({.rows = wave_.rows,
                .in = before,
                .norm = op.norm,
@@ -56,11 +59,16 @@ class OperationPass {
   void operator()(const FastWeightsOp& op) {
     const bool delta = op.gate.outputs > 0;
     const ConstRows beta = delta ? ConstRows(at_.beta) : ConstRows(nullptr, 0);
-    k_.Linear(
-        {.rows = wave_.rows, .in = x(), .weights = op.project, .out = at_.projected});
+    const Rows before = Input();
+    k_.Linear({.rows = wave_.rows,
+               .in = before,
+               .norm = op.norm,
+               .weights = op.project,
+               .out = at_.projected});
     if (delta) {
       k_.Linear({.rows = wave_.rows,
-                 .in = x(),
+                 .in = before,
+                 .norm = op.norm,
                  .weights = op.gate,
                  .act = Act::kSigmoid,
                  .out = at_.beta});
@@ -71,14 +79,15 @@ class OperationPass {
     k_.Linear({.rows = wave_.rows,
                .in = at_.mixed,
                .weights = op.output,
-               .residual = x(),
+               .residual = before,
                .out = x()});
     k_.Sync();
   }
 
   void operator()(const FeedForwardOp& op) {
+    const Rows before = Input();
     k_.Linear({.rows = wave_.rows,
-               .in = x(),
+               .in = before,
                .norm = op.norm,
                .weights = op.in,
                .act = op.act,
@@ -88,7 +97,7 @@ class OperationPass {
     k_.Linear({.rows = wave_.rows,
                .in = at_.hidden,
                .weights = op.out,
-               .residual = x(),
+               .residual = before,
                .out = x()});
     k_.Sync();
   }
@@ -106,12 +115,22 @@ class OperationPass {
   }
 
  private:
+  // Where a sub-layer reads x; x() is then where it leaves it: with a memory the first
+  // of a layer does not overwrite what it reads.
+  Rows Input() {
+    const Rows before = x();
+    level_ += rises_;
+    rises_ = false;
+    return before;
+  }
+
   const StepProgram& program_;
   Worker& k_;
   WaveView wave_;
   StepBuffers at_;
   bool twice_ = false;
   int64_t level_ = 0;
+  bool rises_ = false;  // with the next sub-layer
 };
 
 }  // namespace mnemon

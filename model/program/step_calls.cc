@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/step_calls.h"
 
-#include <algorithm>
-
 namespace mnemon {
 namespace {
-
-struct Widest {
-  StepWidths widths;
-
-  void operator()(const AttentionOp& op) {
-    widths.projected = std::max(widths.projected, op.project.outputs);
-  }
-  void operator()(const FastWeightsOp& op) {
-    widths.projected = std::max(widths.projected, op.project.outputs);
-    widths.gate = std::max(widths.gate, op.gate.outputs);
-  }
-  void operator()(const FeedForwardOp&) {}
-};
 
 ConstRows From(Rows rows, int64_t column) { return {rows.data + column, rows.stride}; }
 
@@ -34,12 +19,6 @@ AppendCall AppendAt(const AppendCall& append, const WaveView& wave, Rows from,
 }
 
 }  // namespace
-
-StepWidths WidthsOf(const StepProgram& program) {
-  Widest widest;
-  for (const SubLayerOp& op : program.layers) std::visit(widest, op);
-  return widest.widths;
-}
 
 EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x) {
   EmbedCall call = CallOf(program.embed, program.logits);

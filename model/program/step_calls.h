@@ -3,7 +3,7 @@
 // buffers at given addresses, which may be a device's.
 #pragma once
 
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/program/step_program.h"
 
 namespace mnemon {
@@ -24,23 +24,16 @@ struct WaveView {
 struct StepBuffers {
   Rows x;                  // [levels][level_rows, D]
   int64_t level_rows = 0;  // at least the rows of the wave
-  Rows projected;          // [rows, StepWidths::projected]
-  Rows beta;               // [rows, StepWidths::gate]
-  Rows mixed;              // [rows, H K]
-  Rows hidden;             // [rows, F]
+  Rows projected;          // [rows, StepSizes::projected]
+  Rows beta;               // [rows, StepSizes::gate]
+  Rows mixed;              // [rows, StepSizes::mixed]
+  Rows hidden;             // [rows, StepSizes::hidden]
   Rows memory;             // [rows, D]
   Rows maps;               // [rows, outputs of RememberOp::maps]
 
   // x behind so many layers.
   Rows Level(int64_t level) const { return {x.row(level * level_rows), x.stride}; }
 };
-
-// Outputs of the widest projection and gate of a program.
-struct StepWidths {
-  int64_t projected = 0;
-  int64_t gate = 0;  // 0: there is none
-};
-StepWidths WidthsOf(const StepProgram& program);
 
 EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x);
 // The append of an operation that has one.

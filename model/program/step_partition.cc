@@ -41,23 +41,16 @@ StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
   return RowsTogether(batch, program) <= kRowsByHead ? Way::kByHead : Way::kByOperation;
 }
 
-void Divide(const StepBatch& batch, const StepProgram& program, StepPartition::Way way,
-            StepPartition& partition) {
+void Divide(const StepBatch& batch, StepPartition::Way way, StepPartition& partition) {
   std::vector<StepPartition::Worker>& workers = partition.workers;
-  const auto count = static_cast<int64_t>(workers.size());
   partition.way = way;
   if (way == StepPartition::Way::kAlone) {
-    DealRuns(batch, count,
+    DealRuns(batch, static_cast<int64_t>(workers.size()),
              [&](int64_t w, Part runs, int64_t) { workers[w].runs = runs; });
     return;
   }
   const Part all{0, static_cast<int64_t>(batch.runs.size())};
-  const int64_t slices = program.hidden_slices();
-  for (int64_t w = 0; w < count; ++w) {
-    workers[w] = {.runs = all,
-                  .heads = PartOf(program.heads, w, count),
-                  .slices = PartOf(slices, w, count)};
-  }
+  for (StepPartition::Worker& worker : workers) worker.runs = all;
 }
 
 }  // namespace mnemon

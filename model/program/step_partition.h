@@ -25,9 +25,7 @@ struct StepPartition {
     kAlone,
   };
   struct Worker {
-    Part runs;    // of the batch
-    Part heads;   // kByHead; none where there are more workers
-    Part slices;  // likewise; of the matrix behind the activation
+    Part runs;  // of the batch
   };
 
   Way way = Way::kByOperation;
@@ -54,7 +52,6 @@ StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
 
 // Sets `partition`, whose workers are as many as the team's, for a way that the step
 // can go; takes no memory.
-void Divide(const StepBatch& batch, const StepProgram& program, StepPartition::Way way,
-            StepPartition& partition);
+void Divide(const StepBatch& batch, StepPartition::Way way, StepPartition& partition);
 
 }  // namespace mnemon

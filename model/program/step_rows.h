@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/partition.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/program/step_batch.h"
 #include "model/program/step_calls.h"
 #include "model/program/step_program.h"

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "model/compute/weights.h"
 #include "model/program/step_batch.h"
 #include "model/sampling/sampling_params.h"
 #include "model/state/arena.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 #include "model/sampling/fixed_point.h"
 
 namespace mnemon {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/float_mode.h"
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 #include "model/sampling/prefix_cut.h"
 
 namespace mnemon {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 #include "model/sampling/sampler.h"
 
 namespace mnemon {

@@ -9,8 +9,8 @@
 #include <ATen/ops/arange.h>
 #include <c10/core/GradMode.h>
 
+#include "model/compute/tensor_names.h"
 #include "model/sequence/model.h"
-#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -28,8 +28,8 @@ std::string PartOfLayer(const std::string& name) {
 // Draws tensors in the order of Visit.
 class Initialiser {
  public:
-  Initialiser(const ModelConfig& config, Initialisation kind, uint64_t seed)
-      : config_(config),
+  Initialiser(const ModelDescription& model, Initialisation kind, uint64_t seed)
+      : model_(model),
         kind_(kind),
         generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
@@ -37,9 +37,9 @@ class Initialiser {
     if (name == names::Weight(names::kEmbed)) {
       // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
       // logits of unit size where it is the head as well.
-      const bool shrink =
-          kind_ == Initialisation::kSane && (config_.embed_scale || config_.tie_head);
-      tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(config_.d_model) : 1.0, generator_);
+      const bool shrink = kind_ == Initialisation::kSane &&
+                          (model_.embedding.scaled || model_.head.tied);
+      tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(model_.width) : 1.0, generator_);
     } else if (name == names::kMemoryMix || EndsWith(name, "norm.weight")) {
       tensor.fill_(1.0);
     } else if (EndsWith(name, ".weight") && name != names::Weight(names::kPositions)) {
@@ -48,8 +48,8 @@ class Initialiser {
     } else if (EndsWith(name, ".bias") && !EndsWith(name, "norm.bias") &&
                kind_ == Initialisation::kReference) {
       DrawUniform(tensor);
-    } else if (EndsWith(name, names::kRelativeBias) && kind_ == Initialisation::kSane) {
-      DrawRecency(tensor);
+    } else if (EndsWith(name, ".relative_bias") && kind_ == Initialisation::kSane) {
+      DrawRecency(PastOf(name), tensor);
     } else {
       // Other position tables, norm biases, and all biases of the sane kind.
       tensor.zero_();
@@ -60,15 +60,28 @@ class Initialiser {
   // Older memories count less, as in "Train Short, Test Long" (Press, Smith, Lewis,
   // 2021), with slopes from 1/2 (first head) to 1/32 (last). Rows of distances that
   // training never reaches keep it; at 0 their many memories would drown the near ones.
-  void DrawRecency(at::Tensor& bias) {  // [P or 2P, H]; distance n in row P-n
+  void DrawRecency(int64_t rows, at::Tensor& bias) {  // [.., H]; distance n in row P-n
     const int64_t heads = bias.size(1);
     bias.zero_();
-    at::Tensor past = bias.narrow(0, 0, config_.positions);
+    at::Tensor past = bias.narrow(0, 0, rows);
     for (int64_t h = 0; h < heads; ++h) {
       const double exponent = heads == 1 ? 3.0 : 1.0 + 4.0 * h / (heads - 1.0);
-      past.select(1, h).copy_(at::arange(config_.positions, 0, -1, bias.options()) *
+      past.select(1, h).copy_(at::arange(rows, 0, -1, bias.options()) *
                               -std::exp2(-exponent));
     }
+  }
+
+  // P of the tables that a tensor is one of.
+  int64_t PastOf(const std::string& name) const {
+    for (size_t i = 0; i < model_.layers.size(); ++i) {
+      for (const SubLayer& sub : model_.layers[i]) {
+        const auto* attention = std::get_if<Attention>(&sub.block);
+        if (attention != nullptr && name.starts_with(BaseOf(i, sub) + ".")) {
+          return attention->relative()->past;
+        }
+      }
+    }
+    return 0;
   }
 
   void DrawUniform(at::Tensor& tensor) {
@@ -76,7 +89,7 @@ class Initialiser {
     tensor.uniform_(-bound, bound, generator_);
   }
 
-  const ModelConfig& config_;
+  const ModelDescription& model_;
   const Initialisation kind_;
   at::Generator generator_;
   int64_t fan_in_ = 1;  // of the last linear weight; its bias comes next
@@ -86,11 +99,12 @@ class Initialiser {
 
 void InitialiseWeights(Model& model, Initialisation kind, uint64_t seed) {
   at::NoGradGuard no_grad;
-  Initialiser initialiser(model.config(), kind, seed);
+  const ModelDescription& description = model.description();
+  Initialiser initialiser(description, kind, seed);
   std::map<std::string, at::Tensor> first_layer;
   // labml clones one layer; the encoder's notebook draws each.
   const bool copies =
-      kind == Initialisation::kReference && model.config().architecture != "encoder";
+      kind == Initialisation::kReference && !description.whole_sequences;
   model.Visit([&](const std::string& name, at::Tensor& tensor) {
     const std::string part = PartOfLayer(name);
     if (copies && !part.empty()) {

@@ -11,7 +11,7 @@
 namespace mnemon {
 namespace {
 
-absl::Status CheckTokens(const ModelConfig& config, const at::Tensor& tokens) {
+absl::Status CheckTokens(const ModelDescription& model, const at::Tensor& tokens) {
   if (!tokens.defined() || tokens.dim() != 2 || tokens.scalar_type() != at::kLong) {
     return InvalidField("tokens", "tokens must be int64 of shape [B, T]");
   }
@@ -21,9 +21,9 @@ absl::Status CheckTokens(const ModelConfig& config, const at::Tensor& tokens) {
   }
   for (const int64_t token :
        {tokens.min().item<int64_t>(), tokens.max().item<int64_t>()}) {
-    if (token < 0 || token >= config.vocab) {
+    if (token < 0 || token >= model.vocab) {
       return InvalidField("tokens",
-                          StrCat("token ", token, " is not in 0..", config.vocab - 1));
+                          StrCat("token ", token, " is not in 0..", model.vocab - 1));
     }
   }
   return absl::OkStatus();
@@ -81,29 +81,29 @@ Carry Carry::Detached() const {
   return carry;
 }
 
-absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec,
+absl::Status CheckForward(const ModelDescription& model, const StateSpec& carry_spec,
                           const at::Tensor& tokens, const Carry& carry,
                           const ForwardOptions& options) {
-  MNEMON_RETURN_IF_ERROR(CheckTokens(config, tokens));
+  MNEMON_RETURN_IF_ERROR(CheckTokens(model, tokens));
   MNEMON_RETURN_IF_ERROR(CheckCarry(carry_spec, tokens.size(0), carry));
   if (options.mask.defined()) {
-    return InvalidField("mask",
-                        StrCat("architecture ", config.architecture, " takes no mask"));
+    return InvalidField("mask", "a model that goes token by token takes no mask");
   }
   if (options.maps == AttentionMaps::kNotebook) {
-    return InvalidField("maps", StrCat("architecture ", config.architecture,
-                                       " shows the attention weights in use alone"));
+    return InvalidField("maps",
+                        "a model that goes token by token shows the attention "
+                        "weights in use alone");
   }
   return CheckLength(tokens.size(1), carry.position, carry_spec.max_positions());
 }
 
-absl::Status CheckEncode(const ModelConfig& config, const at::Tensor& tokens,
+absl::Status CheckEncode(const ModelDescription& model, const at::Tensor& tokens,
                          const Carry& carry) {
-  MNEMON_RETURN_IF_ERROR(CheckTokens(config, tokens));
+  MNEMON_RETURN_IF_ERROR(CheckTokens(model, tokens));
   if (!carry.fresh() || !carry.tensors.empty()) {
     return InvalidField("carry", "an encoder continues nothing: it takes no carry");
   }
-  return CheckLength(tokens.size(1), 0, config.positions);
+  return CheckLength(tokens.size(1), 0, model.context);
 }
 
 int64_t CountParameters(Model& model) {

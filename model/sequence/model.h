@@ -12,18 +12,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/config/config.h"
+#include "model/blocks/affine_torch.h"
+#include "model/compute/dropout_mask.h"
+#include "model/compute/weights.h"
 #include "model/decoder/decoder.h"
-#include "model/kernels/dropout_mask.h"
 #include "model/state/state.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
 // What a sequence leaves behind for its continuation: one tensor per entry of
 // Model::carry_spec(), [B, n, row...] for growing entries (oldest first, n <=
 // capacity), [B, shape...] for fixed ones. Part of the autograd graph until detached,
-// but for Transformer-XL's memory, which the model detaches itself. A fresh carry has
+// but for carried inputs, which the model detaches itself. A fresh carry has
 // position 0 and no tensors.
 struct Carry {
   int64_t position = 0;  // tokens seen so far: the absolute position of the next one
@@ -37,9 +37,10 @@ struct Carry {
 struct ForwardResult {
   at::Tensor logits;  // [B, T, V]
   Carry carry;
-  // Per layer [B, H, T, J], over J keys, the last T of which are the call's own tokens;
-  // empty unless asked for. J = T in an encoder. What a position does not see is zero:
-  // in feedback itself, too, so that the first token of a sequence has a row of zeros.
+  // Per block of attention [B, H, T, J], over J keys, the last T of which are the
+  // call's own tokens; empty unless asked for. J = T in an encoder. What a position
+  // does not see is zero: with a memory itself, too, so that the first token of a
+  // sequence has a row of zeros.
   std::vector<at::Tensor> maps = {};
 };
 
@@ -49,55 +50,47 @@ struct ForwardOptions {
   std::optional<DropoutKey> dropout = {};
 
   // For encoders alone; INVALID_ARGUMENT elsewhere.
-  // In place of config().mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
+  // In place of the model's mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
   // (non-zero = takes part) or floating (added to the scaled scores); on any device.
   at::Tensor mask = {};
-  // kUsed: not of fast_weights, which attends to no keys; kNotebook: of encoders alone.
+  // kUsed: of models that attend to keys; kNotebook: of encoders alone.
   AttentionMaps maps = AttentionMaps::kNone;
 };
 
-// Called once per tensor, in the order of the checkpoint, with its name (see
-// model/weights/tensor_names.h). The visitor may replace the tensor by one of the same
-// shape.
-using TensorVisitor = std::function<void(const std::string& name, at::Tensor& tensor)>;
-
 // Two kinds: an autoregressive model, whose logits depend on the tokens up to each
 // position, so that a carry continues them; and an encoder, which takes whole sequences
-// and no carry. The registry lists which a model is. Safe for concurrent Forward calls
+// and no carry (ModelDescription::whole_sequences). Safe for concurrent Forward calls
 // while no weight is changed.
 class Model {
  public:
   virtual ~Model() = default;
 
-  virtual const ModelConfig& config() const = 0;
+  virtual const ModelDescription& description() const = 0;
   // The carry as entries; also the state of the default decoder. Encoder: empty.
   virtual const StateSpec& carry_spec() const = 0;
 
   // Logits of tokens [B, T] (int64, on the CPU, where they are checked) that follow
-  // `carry`, and the carry after them, both on the weights' device. For transformer_xl
-  // the call is one segment; an encoder takes a fresh carry only and returns one.
-  // Under autocast the carry, and what is carried from token to token on the way to it,
-  // still has the type of the weights, as have norms and softmax; logits may have
-  // autocast's.
-  // INVALID_ARGUMENT: not [B, T] with T >= 1, token out of range, carry of another
-  // batch, options that do not apply. FAILED_PRECONDITION: beyond the positions of the
-  // model.
+  // `carry`, and the carry after them, both on the weights' device. With
+  // whole_segments (Attention) the call is one segment; an encoder takes a fresh carry
+  // only and returns one. Under autocast the carry, and what is carried from token to
+  // token on the way to it, still has the type of the weights, as have norms and
+  // softmax; logits may have autocast's. INVALID_ARGUMENT: not [B, T] with T >= 1,
+  // token out of range, carry of another batch, options that do not apply.
+  // FAILED_PRECONDITION: beyond the positions of the model.
   virtual absl::StatusOr<ForwardResult> Forward(
       const at::Tensor& tokens, const Carry& carry,
       const ForwardOptions& options = {}) const = 0;
 
-  // The one list of weights: initialisation, optimiser, checkpoint and shape checks
-  // follow from it.
+  // All weights, in the order of TensorsOf.
   virtual void Visit(const TensorVisitor& visit) = 0;
 };
 
 // Checks that hold for every autoregressive model; the errors of Forward above.
-absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec,
+absl::Status CheckForward(const ModelDescription& model, const StateSpec& carry_spec,
                           const at::Tensor& tokens, const Carry& carry,
                           const ForwardOptions& options);
-// Those of an encoder, whose sequences have at most config.positions tokens; the mask
-// is checked where it is used.
-absl::Status CheckEncode(const ModelConfig& config, const at::Tensor& tokens,
+// Those of an encoder; the mask is checked where it is used.
+absl::Status CheckEncode(const ModelDescription& model, const at::Tensor& tokens,
                          const Carry& carry);
 
 int64_t CountParameters(Model& model);

@@ -12,7 +12,7 @@
 #include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/state/host_memory.h"
 
 namespace mnemon {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/state/arena.h"
 #include "model/state/state_image.h"
 

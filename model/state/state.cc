@@ -5,7 +5,7 @@
 
 #include "base/sha256.h"
 #include "base/strings.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 
 namespace mnemon {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/config/config.h"
 
 namespace mnemon {
 

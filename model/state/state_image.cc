@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 
 namespace mnemon {
 namespace {

@@ -95,13 +95,23 @@ absl::Status CheckCost(const PredictCost& cost, const Engine::Options& options) 
              " and ", options.max_predict_bytes, ": send fewer or shorter sequences"));
 }
 
+// Of all blocks of attention.
+int64_t HeadsOf(const ModelDescription& model) {
+  int64_t heads = 0;
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* found = std::get_if<Attention>(&sub.block)) heads += found->heads;
+    }
+  }
+  return heads;
+}
+
 absl::Status CheckAnswer(int64_t tokens, const Predictor::Input& input,
-                         const ModelConfig& config) {
+                         const ModelDescription& model) {
   const int64_t time = tokens / input.batch;
-  const int64_t per_layer =
-      input.maps == AttentionMaps::kNone ? 0 : int64_t{config.heads} * tokens * time;
   // Each factor was checked before, so no product overflows.
-  const int64_t floats = tokens * config.vocab + config.layers * per_layer;
+  int64_t floats = tokens * model.vocab;
+  if (input.maps != AttentionMaps::kNone) floats += HeadsOf(model) * tokens * time;
   if (floats <= kMaxFloats) return absl::OkStatus();
   return InvalidField(
       "tokens", StrCat("the answer would hold ", floats, " numbers, at most ",
@@ -117,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   try {
     std::vector<int64_t> vocabs;
     for (const EngineModel& model : models) {
-      vocabs.push_back(model.decoder ? model.decoder->config().vocab : 0);
+      vocabs.push_back(model.decoder ? model.decoder->model().vocab : 0);
     }
     std::unique_ptr<Engine> engine(new Engine(options, vocabs));
     if (options.store != nullptr) {
@@ -547,9 +557,9 @@ absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
                          .explicit_mask = std::move(request.explicit_mask),
                          .maps = request.maps};
   MNEMON_RETURN_IF_ERROR(
-      CheckPredict(input, predictor.config(), predictor.max_positions()));
+      CheckPredict(input, predictor.model().vocab, predictor.max_positions()));
   const auto tokens = static_cast<int64_t>(input.tokens.size());
-  MNEMON_RETURN_IF_ERROR(CheckAnswer(tokens, input, predictor.config()));
+  MNEMON_RETURN_IF_ERROR(CheckAnswer(tokens, input, predictor.model()));
   const PredictCost cost = predictor.Cost(input);
   MNEMON_RETURN_IF_ERROR(CheckCost(cost, context_->options));
   const auto job = std::make_shared<PredictJob>(

@@ -33,7 +33,7 @@ absl::Status LimitIntrospection(const Call& call, const EngineModel& model,
   const Decoder& decoder = *model.decoder;
   const int64_t positions = MostSeen(decoder.spec(), end);
   const int64_t bytes =
-      IntrospectionBytes(decoder.config(), call.introspection, positions);
+      IntrospectionBytes(decoder.model(), call.introspection, positions);
   if (bytes > kMaxIntrospectionBytes) {
     return InvalidField(
         "introspection",

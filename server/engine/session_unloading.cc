@@ -24,9 +24,9 @@ constexpr std::chrono::milliseconds kLook{5};
 
 // A sweep reads the whole directory: it frees a part of the memory that makes up for
 // it.
-int64_t Part(int64_t limit) { return limit / 8; }
+int64_t EighthOf(int64_t limit) { return limit / 8; }
 bool NearlyFull(const ByteBudget& budget) {
-  return budget.used() > budget.limit() - Part(budget.limit());
+  return budget.used() > budget.limit() - EighthOf(budget.limit());
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ bool SessionPersistence::GiveUpHistories(int64_t bytes) {
     sweeping_ = false;
     return false;
   }
-  sweep->target = std::max(bytes, Part(context_.memory->shares.resting));
+  sweep->target = std::max(bytes, EighthOf(context_.memory->shares.resting));
   sweep->sleep = SessionsShort() || NearlyFull(context_.memory->budget);
   const absl::Status begun = CatchOutOfMemory({}, [&] {
     context_.sweeps.Post(MakeCallback([this, sweep] {
@@ -118,7 +118,8 @@ bool SessionPersistence::SessionsShort() const {
   const ByteBudget& sessions = context_.memory->small;
   const int64_t awake = sessions.used() - context_.directory.asleep_bytes() -
                         context_.memory->unusable.bytes();
-  return sessions.used() > sessions.limit() / 4 * 3 && awake > Part(sessions.limit());
+  return sessions.used() > sessions.limit() / 4 * 3 &&
+         awake > EighthOf(sessions.limit());
 }
 
 bool SessionPersistence::RestingShort() const {
@@ -128,7 +129,7 @@ bool SessionPersistence::RestingShort() const {
 void SessionPersistence::KeepMemoryFree() noexcept {
   // Where states have taken the rest, those make way for what is needed.
   const EngineMemory& memory = *context_.memory;
-  const bool histories = memory.histories.bytes() > Part(memory.shares.resting);
+  const bool histories = memory.histories.bytes() > EighthOf(memory.shares.resting);
   if (!RestingShort() && !(histories && NearlyFull(memory.budget))) return;
   try {
     GiveUpHistories(0);

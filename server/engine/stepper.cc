@@ -67,7 +67,7 @@ absl::Status Stepper::Begin(Step& step, StateArena& arena) {
   step.drawn.resize(draws);
   const auto rows = static_cast<size_t>(LogitsRows(step.segments));
   rows_.reserve(rows);
-  const size_t floats = rows * decoder_.config().vocab;
+  const size_t floats = rows * decoder_.model().vocab;
   if (step.logits.size() < floats) {
     // Nothing is copied or set: pages that no step touches cost nothing.
     const size_t grown = std::max(floats, 2 * step.logits.size());
@@ -148,7 +148,7 @@ std::span<ScheduledChunk> Stepper::Complete(StateArena& arena) {
     return step.chunks;
   }
   ListRows(step);
-  samplers_.Run(static_cast<int64_t>(rows_.size()), decoder_.config().vocab,
+  samplers_.Run(static_cast<int64_t>(rows_.size()), decoder_.model().vocab,
                 [this](int64_t r, SamplerScratch& scratch) {
                   Row& row = rows_[static_cast<size_t>(r)];
                   row.status = CatchOutOfMemory({}, [&] {
@@ -190,7 +190,7 @@ void Stepper::RollBack(Step& step, StateArena& arena) {
 }
 
 void Stepper::ListRows(Step& step) {
-  const auto vocab = static_cast<size_t>(decoder_.config().vocab);
+  const auto vocab = static_cast<size_t>(decoder_.model().vocab);
   std::span<float> rest = step.logits;
   size_t draws = 0;
   rows_.clear();

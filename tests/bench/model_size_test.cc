@@ -3,8 +3,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
-#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {
@@ -12,12 +13,12 @@ namespace {
 using testing::HasSubstr;
 
 TEST(SizedConfig, EveryPairIsAValidModel) {
-  for (const std::string_view architecture : BenchArchitectures()) {
+  for (const std::string& architecture : TypedNames()) {
     for (const std::string_view size : BenchSizes()) {
       const auto config = SizedConfig(architecture, size);
       ASSERT_TRUE(config.ok());
-      EXPECT_TRUE(ValidateModel(*config).ok())
-          << architecture << " " << size << ": " << ValidateModel(*config);
+      EXPECT_TRUE(DescribeModel(*config).ok())
+          << architecture << " " << size << ": " << DescribeModel(*config).status();
     }
   }
 }
@@ -30,7 +31,7 @@ TEST(SizedConfig, Sizes) {
   for (const Expected& e :
        {Expected{"XS", 128, 4, 4, 512, 128}, Expected{"S", 256, 6, 8, 1024, 128},
         Expected{"M", 512, 8, 8, 2048, 128}, Expected{"G", 768, 12, 12, 3072, 50257}}) {
-    for (const std::string_view architecture : BenchArchitectures()) {
+    for (const std::string& architecture : TypedNames()) {
       const ModelConfig c = SizedConfig(architecture, e.size).value();
       EXPECT_EQ(c.d_model, e.width);
       EXPECT_EQ(c.layers, e.layers);

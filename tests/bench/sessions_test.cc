@@ -16,7 +16,7 @@ std::vector<float> Logits(const Sessions& sessions) {
   return {sessions.logits().begin(), sessions.logits().end()};
 }
 
-class SessionsTest : public testing::TestWithParam<std::string_view> {
+class SessionsTest : public testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<BenchModel> model_ = BenchModel::Make(GetParam(), "XS").value();
   static constexpr int64_t kVocab = 128;
@@ -73,7 +73,7 @@ TEST_P(SessionsTest, APromptStopsAtItsDeadline) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SessionsTest, testing::ValuesIn(BenchArchitectures()),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& info) { return info.param; });
 
 TEST(Sessions, BeyondTheContext) {
   const auto causal = BenchModel::Make("causal", "XS").value();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/kernels/cuda/device.h"
+#include "model/compute/cuda/device.h"
 #include "tests/fakes/fiber.h"
 
 namespace mnemon {

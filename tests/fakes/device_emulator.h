@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An emulator of a GPU on which device code (model/kernels/cuda/device.h) runs on the
+// An emulator of a GPU on which device code (model/compute/cuda/device.h) runs on the
 // host: each thread of each block is a fiber, all of one process's thread. A fiber runs
 // until it comes to a barrier, shuffle or product of bytes, or ends; which one goes on
 // next is drawn from a seed, and one of them falls behind for a while. So threads run

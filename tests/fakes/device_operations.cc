@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/kernels/cuda/attend.h"
-#include "model/kernels/cuda/fast_weights.h"
-#include "model/kernels/cuda/linear.h"
-#include "model/kernels/cuda/tiled_linear.h"
+#include "model/compute/cuda/attend.h"
+#include "model/compute/cuda/fast_weights.h"
+#include "model/compute/cuda/linear.h"
+#include "model/compute/cuda/tiled_linear.h"
 #include "tests/fakes/device_emulator.h"
 
 // Null without ThreadSanitizer.

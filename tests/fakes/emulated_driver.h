@@ -15,7 +15,7 @@
 #include <random>
 #include <vector>
 
-#include "model/device/device_driver.h"
+#include "model/compute/device/device_driver.h"
 
 namespace mnemon {
 

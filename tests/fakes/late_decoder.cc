@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 
 namespace mnemon {
 namespace {
@@ -103,7 +103,7 @@ absl::Status LateDecoder::BeginDraws(int32_t slot, const SamplingParams& params,
   }
   drawing_[slot] = true;
   Draws draws{.params = params,
-              .counts = PenaltyCounts(params, config().vocab),
+              .counts = PenaltyCounts(params, model().vocab),
               .window = {window.begin(), window.end()}};
   Give([this, slot, draws = std::move(draws)] { draws_[slot] = draws; }, false);
   return absl::OkStatus();
@@ -126,7 +126,7 @@ absl::Status LateDecoder::Reserve(std::span<const Segment> segments, StateArena&
 absl::Status LateDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
                                  float* logits) {
   MNEMON_CHECK(steps_.size() < 2 && segments.size() <= kMostSegments);
-  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config(), arena, /*draws=*/true));
+  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, model().vocab, arena, /*draws=*/true));
   if (is_lost_) return DeviceLost();
   auto step = std::make_unique<Step>();
   step->fault = PickFault();
@@ -312,7 +312,7 @@ absl::Status LateDecoder::ComputeParts(Step& step) {
     }
     segments.push_back(segment);
   }
-  const auto vocab = static_cast<size_t>(config().vocab);
+  const auto vocab = static_cast<size_t>(model().vocab);
   std::vector<float> logits(static_cast<size_t>(LogitsRows(segments)) * vocab);
   absl::Status status;
   std::exception_ptr thrown;

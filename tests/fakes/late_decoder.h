@@ -42,7 +42,7 @@ class LateDecoder final : public Decoder {
   LateDecoder(Decoder& decoder, const Options& options);
   ~LateDecoder() override;
 
-  const ModelConfig& config() const override { return decoder_.config(); }
+  const ModelDescription& model() const override { return decoder_.model(); }
   const StateSpec& spec() const override { return decoder_.spec(); }
   const std::string& numerics_id() const override { return decoder_.numerics_id(); }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }

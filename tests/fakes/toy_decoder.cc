@@ -58,9 +58,10 @@ std::string ToyName(ToyState state) {
 
 ToyDecoder::ToyDecoder(ToyState state, int64_t append_capacity)
     : spec_(MakeSpec(state, append_capacity)) {
-  config_.architecture = "toy";
-  config_.d_model = config_.heads = config_.layers = config_.d_ff = 1;
-  config_.vocab = kVocab;
+  model_.width = 1;
+  model_.vocab = kVocab;
+  model_.layers = {{{.name = "attn", .block = Attention{}},
+                    {.name = "fast", .block = FastWeights{}}}};
 }
 
 void ToyDecoder::Allow(int64_t steps) {
@@ -105,7 +106,7 @@ absl::Status ToyDecoder::Submit(std::span<const Segment> segments, StateArena& a
                                 float* logits) {
   PassGate(segments);
   MNEMON_RETURN_IF_ERROR(
-      CheckSegments(segments, config_, arena, /*draws=*/false, introspection()));
+      CheckSegments(segments, kVocab, arena, /*draws=*/false, introspection()));
   for (const Segment& s : segments) {
     MNEMON_RETURN_IF_ERROR(arena.Reserve(s.slot, s.tokens.size()));
   }

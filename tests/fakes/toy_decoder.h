@@ -36,7 +36,7 @@ class ToyDecoder final : public Decoder {
 
   explicit ToyDecoder(ToyState state, int64_t append_capacity = 1024);
 
-  const ModelConfig& config() const override { return config_; }
+  const ModelDescription& model() const override { return model_; }
   const StateSpec& spec() const override { return spec_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return 0; }
@@ -66,7 +66,7 @@ class ToyDecoder final : public Decoder {
   void Logits(const StateArena& arena, int32_t slot, int64_t position,
               float* out) const;
 
-  ModelConfig config_;
+  ModelDescription model_;
   StateSpec spec_;
   std::string numerics_id_ = "toy";
   mutable std::mutex mutex_;

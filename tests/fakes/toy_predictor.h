@@ -21,6 +21,7 @@ namespace mnemon {
 class ToyPredictor final : public Predictor {
  public:
   static constexpr int64_t kVocab = 12;
+  static constexpr int64_t kHeads = 2;
   static constexpr int64_t kPositions = 64;
   static constexpr int32_t kThrowing = 11;  // a first token that makes it throw
 
@@ -28,20 +29,21 @@ class ToyPredictor final : public Predictor {
 
   // The last of `pieces` computes all.
   explicit ToyPredictor(int64_t pieces = 1) : pieces_(pieces) {
-    config_.architecture = "toy";
-    config_.d_model = config_.d_ff = 1;
-    config_.heads = config_.layers = 2;
-    config_.vocab = kVocab;
+    model_.width = 1;
+    model_.vocab = kVocab;
+    model_.whole_sequences = true;
+    model_.layers.assign(2, {{.name = "attn", .block = Attention{.heads = kHeads}},
+                             {.name = "ff", .block = FeedForward{}}});
   }
 
-  const ModelConfig& config() const override { return config_; }
+  const ModelDescription& model() const override { return model_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return 0; }
   int64_t max_positions() const override { return kPositions; }
 
   PredictCost Cost(const Input& input) const override {
     const auto tokens = static_cast<int64_t>(input.tokens.size());
-    return {.multiply_adds = PredictMultiplyAdds(config_, input.batch,
+    return {.multiply_adds = PredictMultiplyAdds(model_, input.batch,
                                                  tokens / input.batch, input.maps),
             .peak_bytes = tokens * kVocab * static_cast<int64_t>(sizeof(float))};
   }
@@ -122,7 +124,7 @@ class ToyPredictor final : public Predictor {
     if (input.tokens[0] == kThrowing) throw std::runtime_error("toy exception");
     const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
     Output output;
-    if (input.maps != AttentionMaps::kNone) output.maps.resize(config_.layers);
+    if (input.maps != AttentionMaps::kNone) output.maps.resize(model_.layers.size());
     for (int64_t b = 0; b < input.batch; ++b) {
       for (int64_t t = 0; t < time; ++t) {
         int64_t seen = 0;
@@ -134,7 +136,7 @@ class ToyPredictor final : public Predictor {
         }
       }
       for (UnsetFloats& map : output.maps) {
-        for (int64_t h = 0; h < config_.heads; ++h) {
+        for (int64_t h = 0; h < kHeads; ++h) {
           for (int64_t i = 0; i < time * time; ++i) {
             map.push_back(Sees(input, b, i / time, i % time) +
                           (input.maps == AttentionMaps::kNotebook ? 10.0f : 0.0f));
@@ -175,7 +177,7 @@ class ToyPredictor final : public Predictor {
     return true;
   }
 
-  ModelConfig config_;
+  ModelDescription model_;
   std::string numerics_id_ = "toy";
   std::function<void(size_t)> on_piece_;
   std::function<void()> on_memory_;

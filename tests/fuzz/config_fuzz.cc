@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
+#include "model/families/families.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mnemon;
@@ -16,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   // In bounds or not, never undefined.
-  (void)ValidateConfig(*config);
+  (void)DescribeModel(*config);
   const auto again = ParseConfig(ConfigToJson(*config));
   MNEMON_CHECK(again.ok() && *again == *config);
   return 0;

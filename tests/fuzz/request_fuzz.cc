@@ -80,8 +80,6 @@ void Score(const v1::ScoreRequest& message) {
 
 void Predict(const v1::PredictRequest& message) {
   constexpr int64_t kPositions = 64;
-  const ModelConfig config = {
-      .architecture = "encoder", .vocab = kLimits.vocab, .positions = kPositions};
   const auto request = FromMessage(message);
   if (!request.ok()) return Refuse(request.status(), message);
   const absl::Status input = CheckPredict({.tokens = request->tokens,
@@ -89,7 +87,7 @@ void Predict(const v1::PredictRequest& message) {
                                            .mask = request->mask,
                                            .explicit_mask = request->explicit_mask,
                                            .maps = request->maps},
-                                          config, kPositions);
+                                          kLimits.vocab, kPositions);
   if (!input.ok()) return Refuse(input, message);
   for (const int32_t token : request->tokens) {
     MNEMON_CHECK(token >= 0 && token < kLimits.vocab);

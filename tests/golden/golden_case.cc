@@ -9,8 +9,8 @@
 #include "base/status_macros.h"
 #include "model/io/import_labml.h"
 #include "model/sequence/device.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 
 namespace mnemon {
 namespace {

@@ -15,12 +15,13 @@
 #include <c10/core/GradMode.h>
 
 #include "gtest/gtest.h"
-#include "model/default/default_decoder.h"
-#include "model/layers/delta_rule.h"
-#include "model/layers/multi_head.h"
-#include "model/layers/positions.h"
+#include "model/blocks/attention/attend_torch.h"
+#include "model/blocks/attention/score_mask_torch.h"
+#include "model/blocks/ends/forward_torch.h"
+#include "model/blocks/fast_weights/delta_rule_torch.h"
+#include "model/sequence/default_decoder.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/runtime.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "tests/golden/golden_case.h"
 #include "tests/golden/golden_optimiser.h"
 
@@ -211,7 +212,7 @@ TEST_P(GoldenTest, GreedyContinuation) {
 TEST_P(GoldenTest, OlderFeedbackFormConverts) {
   if (golden_->config().value("seed_form", "") != "000") return;
   const std::unique_ptr<Model> converted = Import(true);
-  EXPECT_EQ(converted->config().position_bias, PositionBias::kFree);
+  EXPECT_FALSE(FirstBlock<Attention>(converted->description())->relative()->tied);
   EXPECT_LE(
       MaxDifference(ForwardAll(*converted, *golden_).logits, golden_->Get("logits")),
       1e-4);
@@ -221,20 +222,21 @@ TEST_P(GoldenTest, OlderFeedbackFormConverts) {
     const std::string array = "mapped." + std::to_string(seen++) + ".key_pos_bias";
     EXPECT_LE(MaxDifference(weight, golden_->Get(array)), 1e-5) << array;
   });
-  EXPECT_EQ(seen, converted->config().layers);
+  EXPECT_EQ(seen, converted->description().depth());
 }
 
 // How many tokens see at most M+1 keys, so that stepping is the same function.
-int64_t TokensThatStep(const ModelConfig& config, int64_t time) {
-  return config.architecture == "transformer_xl" ? std::min(time, config.mem_len + 1)
-                                                 : time;
+int64_t TokensThatStep(const ModelDescription& model, int64_t time) {
+  const auto* const attention = FirstBlock<Attention>(model);
+  const bool segments = attention != nullptr && attention->whole_segments;
+  return segments ? std::min(time, *attention->window + 1) : time;
 }
 
 TEST_P(GoldenTest, StepForm) {
   if (!golden_->autoregressive()) return;
   const at::Tensor tokens = golden_->Get("tokens");
-  const int64_t batch = tokens.size(0), vocab = model_->config().vocab;
-  const int64_t time = TokensThatStep(model_->config(), tokens.size(1));
+  const int64_t batch = tokens.size(0), vocab = model_->description().vocab;
+  const int64_t time = TokensThatStep(model_->description(), tokens.size(1));
   RequireGradients(*model_, false);
   const std::unique_ptr<Decoder> decoder = MakeDefaultDecoder(*model_);
   auto arena =
@@ -274,7 +276,7 @@ TEST_P(GoldenTest, PredictionsAndAttentionMaps) {
       }
     };
     check(output->logits, golden_->Get("logits"));
-    ASSERT_EQ(static_cast<int64_t>(output->maps.size()), model_->config().layers);
+    ASSERT_EQ(static_cast<int64_t>(output->maps.size()), model_->description().depth());
     for (size_t i = 0; i < output->maps.size(); ++i) {
       check(output->maps[i],
             golden_->Get(std::string(array) + ".layer" + std::to_string(i)));
@@ -287,8 +289,8 @@ TEST_P(GoldenTest, RowsOfThePositionTable) {
   const at::Tensor positions = golden_->Get("pe.positions");
   const at::Tensor expected = golden_->Get("pe.values");
   for (int64_t i = 0; i < positions.numel(); ++i) {
-    const at::Tensor row =
-        Sinusoid(positions[i].item<int64_t>(), 1, model_->config().d_model, at::kFloat);
+    const at::Tensor row = Sinusoid(positions[i].item<int64_t>(), 1,
+                                    model_->description().width, at::kFloat);
     EXPECT_LE(MaxDifference(row[0], expected[i]), 1e-4) << i;
   }
 }
@@ -303,25 +305,28 @@ TEST(GoldenUnitTest, MultiHeadMasks) {
   const absl::StatusOr<GoldenCase> golden = GoldenCase::Load(*directory);
   ASSERT_TRUE(golden.ok()) << golden.status();
   const nlohmann::json& config = golden->config();
-  MultiHead weights{.heads = config["heads"],
-                    .query = {.weight = golden->GetWeight("w_q.weight"), .bias = {}},
-                    .key = {.weight = golden->GetWeight("w_k.weight"), .bias = {}},
-                    .value = {.weight = golden->GetWeight("w_v.weight"), .bias = {}},
-                    .output = {.weight = golden->GetWeight("w_o.weight"), .bias = {}}};
+  const int64_t heads = config["heads"];
+  const auto heads_of = [&](const char* array, const char* map) {
+    return SplitHeads(at::linear(golden->Get(array), golden->GetWeight(map)), heads);
+  };
   for (const std::string name : {"none", "mask2", "mask3", "mask4", "mask_add"}) {
     const absl::StatusOr<ScoreMask> mask =
         MakeScoreMask(name == "none" ? at::Tensor() : golden->Get(name),
                       {.batch = config["batch"],
-                       .heads = config["heads"],
+                       .heads = heads,
                        .queries = config["query_len"],
                        .keys = config["key_len"]},
                       at::kFloat);
     ASSERT_TRUE(mask.ok()) << mask.status();
-    const MultiHeadResult result =
-        AttendMultiHead(golden->Get("query"), golden->Get("key"), golden->Get("value"),
-                        weights, *mask, Dropout());
-    EXPECT_LE(MaxDifference(result.output, golden->Get("out." + name)), 1e-5) << name;
-    EXPECT_LE(MaxDifference(result.weights, golden->Get("attention." + name)), 1e-5)
+    const Attended result =
+        Attend(heads_of("query", "w_q.weight"), heads_of("key", "w_k.weight"),
+               heads_of("value", "w_v.weight"), *mask, Dropout());
+    const at::Tensor output =
+        at::linear(MergeHeads(result.mixed, heads), golden->GetWeight("w_o.weight"));
+    EXPECT_LE(MaxDifference(output, golden->Get("out." + name)), 1e-5) << name;
+    EXPECT_LE(MaxDifference(MapsOfBatch(result.weights, heads),
+                            golden->Get("attention." + name)),
+              1e-5)
         << name;
   }
 }

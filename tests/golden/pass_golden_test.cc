@@ -34,7 +34,7 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
       layout_.Add(name, size_, weight.numel());
       size_ += (weight.numel() + 15) / 16 * 16;
     });
-    pass_ = MakeGradientPass<float>(model_->config(), layout_, pool_);
+    pass_ = MakeGradientPass<float>(model_->description(), layout_, pool_);
     ASSERT_NE(pass_, nullptr);
   }
 

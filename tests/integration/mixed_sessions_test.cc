@@ -7,8 +7,9 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 
@@ -21,7 +22,7 @@ class MixedSessions : public testing::Test {
  protected:
   void SetUp() override {
     std::vector<EngineModel> served;
-    for (const ArchitectureEntry& entry : Architectures()) {
+    for (const Family& entry : Families()) {
       const ModelConfig config = entry.variants().front();
       auto model = MakeModel(config);
       ASSERT_TRUE(model.ok()) << model.status();
@@ -57,13 +58,13 @@ class MixedSessions : public testing::Test {
   // Two turns of session number `i`, under the name `name`, and a score.
   Turns Run(int i, const std::string& name) {
     const size_t which = static_cast<size_t>(i) % models_.size();
-    const ModelConfig& config = models_[which]->config();
+    const int64_t vocab = models_[which]->description().vocab;
     const int64_t room =
         std::min<int64_t>(decoders_[which]->spec().max_positions(), 64);
     const auto prompt = [&](int turn) {
       std::vector<int32_t> ids;
       for (int j = 0; j <= (i + turn) % 3; ++j) {
-        ids.push_back(static_cast<int32_t>((i * 3 + j * 5 + turn) % config.vocab));
+        ids.push_back(static_cast<int32_t>((i * 3 + j * 5 + turn) % vocab));
       }
       return ids;
     };

@@ -7,8 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/scorer.h"
@@ -21,7 +22,7 @@ constexpr int32_t kBad = 1;
 class StateOfABadToken : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    for (const ArchitectureEntry& entry : Architectures()) {
+    for (const Family& entry : Families()) {
       if (entry.name != GetParam()) continue;
       ModelConfig config = entry.variants().front();
       config.vocab = 20;
@@ -39,7 +40,7 @@ class StateOfABadToken : public testing::TestWithParam<std::string> {
     ASSERT_NE(decoder_, nullptr);
     EngineModel served;
     served.facts.name = "m";
-    served.facts.vocab = decoder_->config().vocab;
+    served.facts.vocab = decoder_->model().vocab;
     served.decoder = decoder_.get();
     auto engine = Engine::Create({served}, {.sessions = 4});
     ASSERT_TRUE(engine.ok()) << engine.status();

@@ -16,10 +16,11 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
-#include "model/sequence_io/load.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/load.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 
@@ -38,7 +39,7 @@ struct Case {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     int i = 0;
     for (const ModelConfig& config : entry.variants()) {
@@ -85,7 +86,8 @@ void ExpectArgMaxOfSequence(const Model& model, const std::vector<int32_t>& prom
   const int64_t computed = static_cast<int64_t>(history.size()) - 1;
   const at::Tensor tokens =
       at::from_blob(history.data(), {1, computed}, at::kLong).clone();
-  const bool one_by_one = model.config().window == Window::kSegment;
+  const auto* const attention = FirstBlock<Attention>(model.description());
+  const bool one_by_one = attention != nullptr && attention->whole_segments;
   Carry carry;
   std::vector<at::Tensor> rows;
   for (int64_t at = 0; at < computed; at += one_by_one ? 1 : computed) {

@@ -9,11 +9,11 @@
 #include <ATen/ops/norm.h>
 #include <ATen/ops/ones_like.h>
 
-#include "model/layers/affine.h"
-#include "model/layers/attention.h"
-#include "model/layers/delta_rule.h"
-#include "model/layers/dropout.h"
-#include "tests/model/arch/variants.h"
+#include "model/blocks/affine_torch.h"
+#include "model/blocks/attention/attend_torch.h"
+#include "model/blocks/dropout_torch.h"
+#include "model/blocks/fast_weights/delta_rule_torch.h"
+#include "tests/model/decoder/variants.h"
 #include "train/learner.h"
 #include "train/text_task.h"
 
@@ -150,7 +150,8 @@ TEST(Autocast, NormsSoftmaxAndMasksOfDropoutAreFloat32) {
   const at::Tensor x = NormalFloats({2, 4, 8}, 1).to(at::kBFloat16);
   const Autocast autocast(Precision::kBf16, at::kCPU);
   EXPECT_EQ(AttentionWeights(x, x, {}).scalar_type(), at::kFloat);
-  EXPECT_EQ(LayerNorm(x, MakeNorm(8)).scalar_type(), at::kFloat);
+  const Affine norm = {.weight = NormalFloats({8}, 2), .bias = NormalFloats({8}, 3)};
+  EXPECT_EQ(LayerNorm(x, norm).scalar_type(), at::kFloat);
   const at::Tensor kept =
       Dropout(0.1, DropoutKey{}, 2)(at::ones_like(x), DropoutKind::kHidden);
   EXPECT_TRUE(kept.eq(0).logical_or(kept.gt(1.1109)).all().item<bool>());

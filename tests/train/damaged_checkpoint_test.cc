@@ -24,7 +24,7 @@
 #include "model/io/checkpoint.h"
 #include "model/load/load.h"
 #include "model/load/quantise.h"
-#include "model/sequence_io/load.h"
+#include "model/sequence/load.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/io/temporary_directory.h"
 #include "train/fit.h"

@@ -4,8 +4,8 @@
 
 #include "model/sequence/device.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
 #include "tests/fakes/host_device.h"
 #include "tests/model/io/temporary_directory.h"
@@ -16,7 +16,7 @@
 namespace mnemon {
 namespace {
 
-DataOptions DataFor(const ArchitectureEntry& entry) {
+DataOptions DataFor(const Family& entry) {
   DataOptions data{.seq_len = 8, .batch = 4};
   if (entry.autoregressive()) {
     data.loader = LoaderKind::kSequential;
@@ -29,7 +29,7 @@ DataOptions DataFor(const ArchitectureEntry& entry) {
   return data;
 }
 
-std::unique_ptr<Task> MakeTask(const ArchitectureEntry& entry) {
+std::unique_ptr<Task> MakeTask(const Family& entry) {
   if (!entry.autoregressive()) return MakeDrawnTask(DataFor(entry));
   TextParts parts;
   std::string text;
@@ -44,8 +44,7 @@ class TrainingOnADevice : public ::testing::Test {
  protected:
   TrainingOnADevice() { InitTensorRuntime(1); }
 
-  TrainConfig Config(const ArchitectureEntry& entry, const Task& task,
-                     OptimiserKind kind) const {
+  TrainConfig Config(const Family& entry, const Task& task, OptimiserKind kind) const {
     TrainConfig config;
     config.model = entry.variants().front();
     config.model.vocab = task.vocab();
@@ -69,7 +68,7 @@ class TrainingOnADevice : public ::testing::Test {
 
 TEST_F(TrainingOnADevice, EqualsTheCpuButForRounding) {
   const at::Device device = AcceleratorForTests();
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     for (const OptimiserKind kind :
          {OptimiserKind::kSgd, OptimiserKind::kAdam, OptimiserKind::kAdamw,
           OptimiserKind::kAdamLabml}) {
@@ -93,7 +92,7 @@ TEST_F(TrainingOnADevice, WhatItSavesContinues) {
   const TemporaryDirectory directory;
   const std::string dir = directory.Path("checkpoint");
   const at::Device device = AcceleratorForTests();
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     SCOPED_TRACE(device.str() + " " + std::string(entry.name));
     const std::unique_ptr<Task> task = MakeTask(entry);
     const TrainConfig config = Config(entry, *task, OptimiserKind::kAdam);

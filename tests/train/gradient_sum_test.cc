@@ -8,7 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include "gtest/gtest.h"
-#include "model/kernels/each_target.h"
+#include "model/compute/each_target.h"
 #include "train/flat_operations.h"
 
 namespace mnemon {

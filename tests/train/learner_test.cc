@@ -10,10 +10,10 @@
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
-#include "model/sequence_io/tensors.h"
+#include "model/sequence/tensors.h"
 #include "tests/fakes/thread_group.h"
 #include "tests/model/io/temporary_directory.h"
 #include "train/text_task.h"
@@ -82,7 +82,7 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
       std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kFused),
   };
   size_t next = 0;
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
     for (const ModelConfig& variant : entry.variants()) {
       for (int way = 0; way < 2; ++way) {
@@ -118,7 +118,7 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
 TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
   WorkerPool pool(1);
   const TrainConfig config =
-      MakeConfig(FindArchitecture("causal").value()->variants().front(), *task_);
+      MakeConfig(FindFamily("causal").value()->variants().front(), *task_);
   auto learner = Make(config, pool);
   CheckpointContent content;
   ASSERT_TRUE(learner->Save(content).ok());
@@ -137,7 +137,7 @@ TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
 
 TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
   WorkerPool pool(2);
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     auto learner = Make(MakeConfig(entry.variants().front(), *task_), pool);
     const double before = learner->Validate()->loss();
@@ -163,7 +163,7 @@ TEST_F(LearnerTest, ThreadsChangeNoBit) {
                            std::pair(LoaderKind::kSequential, Backward::kFused),
                            std::pair(LoaderKind::kSequential, Backward::kAutograd)};
   size_t next = 0;
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
       TrainConfig config = MakeConfig(variant, *task_);
@@ -201,7 +201,7 @@ TEST_F(LearnerTest, ProcessesChangeNoBit) {
       std::tuple(LoaderKind::kSequential, Backward::kFused, 5, 4),
   };
   size_t next = 0;  // each variant goes one way, and each way is gone by many
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
       const auto& [loader, backward, shards, processes] = ways[next++ % ways.size()];
@@ -257,7 +257,7 @@ TEST_F(LearnerTest, ProcessesChangeNoBit) {
 // rows. Also more shards than rows.
 TEST_F(LearnerTest, ShardsChangeRoundingOnly) {
   WorkerPool pool(2);
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     TrainConfig config = MakeConfig(entry.variants().front(), *task_);
     for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
@@ -283,7 +283,7 @@ TEST_F(LearnerTest, ShardsChangeRoundingOnly) {
 // For every variant, both loaders, dropout on: updates, validation and what is carried.
 TEST_F(LearnerTest, PassesAndAutogradAgree) {
   WorkerPool pool(2);
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
       TrainConfig config = MakeConfig(variant, *task_);
@@ -311,7 +311,7 @@ TEST_F(LearnerTest, PassesAndAutogradAgree) {
 // Longer than Transformer-XL has positions, and than a growing memory has room.
 TEST_F(LearnerTest, ALongPromptDoesNotEndTheRun) {
   WorkerPool pool(1);
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     for (const ModelConfig& variant : entry.variants()) {
       TrainConfig config = MakeConfig(variant, *task_);
@@ -331,7 +331,7 @@ TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
   const TemporaryDirectory directory;
   const std::string dir = directory.Path("checkpoint");
   double decay = 0.1;
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive() || entry.name == "fast_weights") continue;
     for (ModelConfig variant : entry.variants()) {
       variant.positions = 4096;
@@ -383,7 +383,7 @@ TEST_F(LearnerTest, RowsThatNoBatchReadTakeNoPart) {
 
 TEST_F(LearnerTest, ALongGradientIsClipped) {
   WorkerPool pool(2);
-  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
+  TrainConfig config = MakeConfig(Families()[3].variants().front(), *task_);
   config.optimiser.kind = OptimiserKind::kSgd;
   // The length of the step that the first update makes, at a rate of 1.
   const auto step = [&](double clip) {
@@ -406,7 +406,7 @@ TEST_F(LearnerTest, ALongGradientIsClipped) {
 
 TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
   WorkerPool pool(2);
-  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
+  TrainConfig config = MakeConfig(Families()[3].variants().front(), *task_);
   config.clip = 0;
   config.optimiser.kind = OptimiserKind::kSgd;
   config.sample.prompt = "cat";
@@ -423,7 +423,7 @@ TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
 
 TEST_F(LearnerTest, FaultsOfTheTextAreNamed) {
   WorkerPool pool(1);
-  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
+  TrainConfig config = MakeConfig(Families()[3].variants().front(), *task_);
   config.sample.prompt = "caf\xc3\xa9";
   absl::Status status = Learner::Create(config, *task_, pool, *alone_).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("sample.prompt"));

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "model/io/safetensors.h"
-#include "model/sequence_io/tensors.h"
+#include "model/sequence/tensors.h"
 #include "train/schedule.h"
 
 namespace mnemon {

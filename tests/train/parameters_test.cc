@@ -4,13 +4,14 @@
 #include <ATen/ops/zeros.h>
 
 #include "gtest/gtest.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 
 namespace mnemon {
 namespace {
 
 TEST(Parameters, ModelsShareValuesAndKeepTheirGradients) {
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     const ModelConfig config = entry.variants().front();
     auto first = *MakeModel(config);
     auto second = *MakeModel(config);
@@ -35,7 +36,7 @@ TEST(Parameters, ModelsShareValuesAndKeepTheirGradients) {
     EXPECT_GT(g1.abs().sum().item<float>(), 0.0f) << entry.name;
     EXPECT_EQ(g2.abs().sum().item<float>(), 0.0f) << entry.name;
     // Every gradient went into the buffer, none beside it.
-    const NamedTensors slices = parameters.Slices(g1, "");
+    const NamedTensorList slices = parameters.Slices(g1, "");
     i = 0;
     first->Visit([&](const std::string& name, at::Tensor& w) {
       EXPECT_EQ(w.grad().data_ptr(), slices[i].second.data_ptr()) << name;

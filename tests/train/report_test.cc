@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/sequence_io/load.h"
+#include "model/sequence/load.h"
 #include "tests/model/io/temporary_directory.h"
 #include "tests/train/event_reader.h"
 #include "tests/train/run_tool.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/compute/cpu_operations.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
-#include "model/kernels/cpu_operations.h"
-#include "model/sequence_io/tensors.h"
-#include "tests/model/arch/variants.h"
+#include "model/sequence/tensors.h"
+#include "tests/model/decoder/variants.h"
 #include "tests/model/io/temporary_directory.h"
 #include "tests/train/run_tool.h"
 

@@ -14,10 +14,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/blocks/attention/alibi.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
-#include "model/positions/alibi.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 #include "tests/model/io/temporary_directory.h"
 #include "train/drawn_task.h"
 
@@ -65,9 +66,9 @@ class StartTest : public testing::Test {
     return model;
   }
 
-  std::string Written(Model& model) {
+  std::string Written(const ModelConfig& config, Model& model) {
     CheckpointContent content;
-    content["config.json"] = ConfigToJson(model.config());
+    content["config.json"] = ConfigToJson(config);
     content["model.safetensors"] = FormatWeights(model).value();
     const absl::Status written = WriteCheckpoint(dir_, content);
     EXPECT_TRUE(written.ok()) << written;
@@ -85,7 +86,7 @@ class StartTest : public testing::Test {
   std::string Refused(const ModelConfig& from, const ModelConfig& to) {
     const auto source = Drawn(from, 1), model = Drawn(to, 2);
     const Tensors before = Of(*model);
-    const absl::Status status = StartFrom(Written(*source), *task_, *model);
+    const absl::Status status = StartFrom(Written(from, *source), *task_, to, *model);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     for (const auto& [name, tensor] : Of(*model)) {
       EXPECT_TRUE(tensor.equal(before.at(name))) << name;
@@ -102,11 +103,12 @@ class StartTest : public testing::Test {
 
 TEST_F(StartTest, AModelOfTheSameShapeIsTakenOver) {
   for (const char* name : {"causal", "feedback", "fast_weights", "transformer_xl"}) {
-    ModelConfig config = FindArchitecture(name).value()->variants().front();
+    ModelConfig config = FindFamily(name).value()->variants().front();
     const auto source = Drawn(config, 1);
+    const std::string from = Written(config, *source);
     config.dropout = 0.5;
     const auto model = Drawn(config, 2);
-    const absl::Status status = StartFrom(Written(*source), *task_, *model);
+    const absl::Status status = StartFrom(from, *task_, config, *model);
     ASSERT_TRUE(status.ok()) << status;
     const Tensors expected = Of(*source);
     for (const auto& [tensor, value] : Of(*model)) {
@@ -124,10 +126,11 @@ TEST_F(StartTest, ACausalModelKeepsItsScores) {
   for (const PositionKind kind :
        {PositionKind::kAlibi, PositionKind::kRelative, PositionKind::kNone}) {
     for (const Projection projection : {Projection::kPerLayer, Projection::kShared}) {
-      const auto source = Drawn(Causal(kind), 1),
-                 model = Drawn(Feedback(projection), 2);
+      const ModelConfig causal = Causal(kind), feedback = Feedback(projection);
+      const auto source = Drawn(causal, 1), model = Drawn(feedback, 2);
       const Tensors drawn = Of(*model);
-      const absl::Status status = StartFrom(Written(*source), *task_, *model);
+      const absl::Status status =
+          StartFrom(Written(causal, *source), *task_, feedback, *model);
       ASSERT_TRUE(status.ok()) << status;
       const Tensors from = Of(*source), to = Of(*model);
       EXPECT_TRUE(to.at("memory.mix").equal(drawn.at("memory.mix")));
@@ -201,10 +204,11 @@ TEST_F(StartTest, ACausalModelKeepsItsScores) {
 }
 
 TEST_F(StartTest, ATiedHeadAndAScaledEmbeddingAreUntied) {
-  ModelConfig config = Causal(PositionKind::kNone);
-  config.tie_head = config.embed_scale = true;
-  const auto source = Drawn(config, 1), model = Drawn(Feedback(Projection::kShared), 2);
-  ASSERT_TRUE(StartFrom(Written(*source), *task_, *model).ok());
+  ModelConfig causal = Causal(PositionKind::kNone);
+  causal.tie_head = causal.embed_scale = true;
+  const ModelConfig feedback = Feedback(Projection::kShared);
+  const auto source = Drawn(causal, 1), model = Drawn(feedback, 2);
+  ASSERT_TRUE(StartFrom(Written(causal, *source), *task_, feedback, *model).ok());
   const Tensors from = Of(*source), to = Of(*model);
   EXPECT_TRUE(to.at("head.weight").equal(from.at("embed.weight")));
   EXPECT_EQ(to.at("head.bias").abs().max().item<float>(), 0);
@@ -227,7 +231,7 @@ TEST_F(StartTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(Refused(from, Causal(PositionKind::kAlibi)),
               HasSubstr("it has no layers.1.attn.norm.weight"));
   const auto model = Drawn(to, 2);
-  const absl::Status missing = StartFrom("/no/such", *task_, *model);
+  const absl::Status missing = StartFrom("/no/such", *task_, to, *model);
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("train.from"));
 }

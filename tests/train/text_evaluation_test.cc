@@ -17,9 +17,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
 #include "model/sequence/runtime.h"
-#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {
@@ -111,7 +112,7 @@ TEST(TextEvaluation, BothFormsEqualTheSumOverForward) {
   InitTensorRuntime(1);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 23; ++i) tokens.push_back(i * i % 5);
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     if (!entry.autoregressive()) continue;
     const ModelConfig config = entry.variants()[0];
     const std::unique_ptr<Model> model = *MakeModel(config);
@@ -152,7 +153,7 @@ TEST(TextEvaluation, BothFormsEqualTheSumOverForward) {
 class WatchedModel final : public Model {
  public:
   explicit WatchedModel(const Model& model) : model_(model) {}
-  const ModelConfig& config() const override { return model_.config(); }
+  const ModelDescription& description() const override { return model_.description(); }
   const StateSpec& carry_spec() const override { return model_.carry_spec(); }
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
@@ -182,7 +183,7 @@ class WatchedModel final : public Model {
 // time of score.
 TEST(TextEvaluation, ThreadsShareRowsAndNotOperations) {
   InitTensorRuntime(1);
-  const std::unique_ptr<Model> model = *MakeModel(Architectures()[0].variants()[0]);
+  const std::unique_ptr<Model> model = *MakeModel(Families()[0].variants()[0]);
   InitialiseWeights(*model, Initialisation::kSane, 3);
   WatchedModel watched(*model);
   WorkerPool pool(3);

@@ -422,7 +422,7 @@ TEST_F(ToolsTest, AnEncoderContinuesNothing) {
   const Ran ran = RunTool({"sample", "--checkpoint", Import("encoder"), "--tokens", "3",
                            "--prompt-tokens", "1"});
   EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.err, HasSubstr("encoder takes whole sequences"));
+  EXPECT_THAT(ran.err, HasSubstr("the model takes whole sequences"));
   EXPECT_EQ(ran.out, "");
 }
 

@@ -24,7 +24,7 @@ class TimedDecoder final : public Decoder {
   TimedDecoder(std::chrono::milliseconds step, int64_t append_capacity)
       : step_(step), toy_(ToyState::kFixedAndAppend, append_capacity) {}
 
-  const ModelConfig& config() const override { return toy_.config(); }
+  const ModelDescription& model() const override { return toy_.model(); }
   const StateSpec& spec() const override { return toy_.spec(); }
   const std::string& numerics_id() const override { return toy_.numerics_id(); }
   int64_t weight_bytes() const override { return 0; }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "bench/allocation_count.h"
 #include "gtest/gtest.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 #include "model/state/arena.h"
 
 namespace mnemon {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/device/device_memory.h"
+#include "model/compute/device/device_memory.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
 #include "model/state/state_image.h"

@@ -8,9 +8,10 @@
 namespace mnemon {
 namespace {
 
+constexpr int64_t kVocab = 10;
+
 struct Fixture {
   Fixture() {
-    config.vocab = 10;
     const StateSpec spec{
         {{.name = "rows", .shape = {1}, .growth = Growth::kAppend, .capacity = 100}}};
     arena = *StateArena::Create(spec, {.slots = 2});
@@ -19,9 +20,8 @@ struct Fixture {
     arena->Advance(1, 70);
   }
   absl::Status Check(const std::vector<Segment>& segments) {
-    return CheckSegments(segments, config, *arena);
+    return CheckSegments(segments, kVocab, *arena);
   }
-  ModelConfig config;
   std::unique_ptr<StateArena> arena;
 };
 
@@ -72,7 +72,7 @@ TEST(CheckSegments, TakesDrawsOnlyWhereThereAreAny) {
   Fixture f;
   const std::vector<int32_t> drawn = {kDrawn}, behind = {0, kDrawn}, unusable = {-2};
   const auto check = [&](const Segment& segment, bool draws) {
-    return CheckSegments({&segment, 1}, f.config, *f.arena, draws).code();
+    return CheckSegments({&segment, 1}, kVocab, *f.arena, draws).code();
   };
   for (const bool draws : {false, true}) {
     const auto expected =

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/compute/each_target.h"
+#include "model/families/families.h"
 #include "model/gradient/gradient_pass.h"
-#include "model/kernels/each_target.h"
-#include "model/registry/registry.h"
-#include "tests/model/kernels/bit_hash.h"
+#include "tests/model/compute/bit_hash.h"
 
 namespace mnemon {
 namespace {
@@ -20,11 +20,10 @@ constexpr uint64_t kHash = 1137654158042123841ull;
 constexpr int64_t kBatch = 3, kTime = 9;
 
 // Two batches that continue each other, with dropout.
-void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors,
-              int threads, BitHash& hash) {
+void HashPass(const ModelDescription& model, int threads, BitHash& hash) {
   FlatLayout layout;
   int64_t size = 0;
-  for (const TensorShape& tensor : tensors) {
+  for (const TensorShape& tensor : TensorsOf(model)) {
     int64_t count = 1;
     for (const int64_t extent : tensor.shape) count *= extent;
     layout.Add(tensor.name, size, count);
@@ -35,15 +34,14 @@ void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors
   std::vector<float> weights(static_cast<size_t>(size));
   for (float& weight : weights) weight = 0.5f * draw();
   ThreadPool pool(threads);
-  const auto pass = MakeGradientPass<float>(config, layout, pool);
-  ASSERT_NE(pass, nullptr) << config.architecture;
+  const auto pass = MakeGradientPass<float>(model, layout, pool);
+  ASSERT_NE(pass, nullptr);
   std::vector<float> gradients(static_cast<size_t>(pass->sums_size()));
   PassCarry<float> carry;
   for (const int64_t time : {kTime, int64_t{2}}) {
     std::vector<int32_t> tokens(static_cast<size_t>(kBatch * time)), targets = tokens;
-    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab);
-    for (int32_t& token : targets)
-      token = static_cast<int32_t>(random() % config.vocab);
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % model.vocab);
+    for (int32_t& token : targets) token = static_cast<int32_t>(random() % model.vocab);
     const PassInput input = {.shards = Shards::Whole(kBatch, 2),
                              .time = time,
                              .tokens = tokens.data(),
@@ -62,9 +60,9 @@ void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors
 TEST(PassRevision, BitsAreThoseOfTheRevision) {
   ForEachTarget([] {
     BitHash hash;
-    for (const ArchitectureEntry& entry : Architectures()) {
+    for (const Family& entry : Families()) {
       for (const ModelConfig& config : entry.variants()) {
-        HashPass(config, entry.tensors(config), /*threads=*/2, hash);
+        HashPass(entry.describe(config), /*threads=*/2, hash);
       }
     }
     EXPECT_EQ(kPassRevision, kHashedRevision);
@@ -75,16 +73,16 @@ TEST(PassRevision, BitsAreThoseOfTheRevision) {
 // Wide enough that all threads compute three sequences together, where there are many
 // of them: some have no columns, or no heads.
 TEST(PassRevision, BitsOfWideModelsAreThoseOfOneThread) {
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     for (ModelConfig config : entry.variants()) {
       config.d_model = 50 * config.heads;
       config.d_ff = 1500;
-      const std::vector<TensorShape> tensors = entry.tensors(config);
+      const ModelDescription model = entry.describe(config);
       BitHash one;
-      HashPass(config, tensors, 1, one);
+      HashPass(model, 1, one);
       for (const int threads : {2, 3, 6, 14}) {
         BitHash many;
-        HashPass(config, tensors, threads, many);
+        HashPass(model, threads, many);
         EXPECT_EQ(many.value(), one.value())
             << config.architecture << ", " << threads << " threads";
       }

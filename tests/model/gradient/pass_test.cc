@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,9 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
-#include "tests/model/arch/variants.h"
+#include "model/families/families.h"
+#include "tests/model/decoder/variants.h"
+#include "tests/model/description/random_descriptions.h"
 
 namespace mnemon {
 namespace {
@@ -66,8 +69,8 @@ std::vector<int32_t> Ids(const at::Tensor& tokens) {
 constexpr uint64_t kMaskKey = 9;
 
 // Of which one in seven does not count.
-at::Tensor SomeTargets(const ModelConfig& config, int64_t time, uint64_t seed) {
-  at::Tensor targets = RandomTokens(config, kBatch, time, seed);
+at::Tensor SomeTargets(const ModelDescription& model, int64_t time, uint64_t seed) {
+  at::Tensor targets = RandomTokens(model, kBatch, time, seed);
   for (int64_t i = 3; i < targets.numel(); i += 7) targets.view(-1)[i] = -1;
   return targets;
 }
@@ -77,9 +80,9 @@ struct TestBatch {
   at::Tensor tokens, targets;
   std::vector<int32_t> token_ids, target_ids;
 
-  TestBatch(const ModelConfig& config, int64_t time, uint64_t seed)
-      : tokens(RandomTokens(config, kBatch, time, seed)),
-        targets(SomeTargets(config, time, seed + 100)),
+  TestBatch(const ModelDescription& model, int64_t time, uint64_t seed)
+      : tokens(RandomTokens(model, kBatch, time, seed)),
+        targets(SomeTargets(model, time, seed + 100)),
         token_ids(Ids(tokens)),
         target_ids(Ids(targets)) {}
 
@@ -101,12 +104,12 @@ struct PassRun {
 
 // Batches that continue each other.
 template <class Real>
-PassRun<Real> RunPass(const ModelConfig& config, const Flat& flat,
+PassRun<Real> RunPass(const ModelDescription& model, const Flat& flat,
                       const std::vector<Real>& weights,
                       const std::vector<TestBatch>& batches, bool dropout,
                       int64_t shards, int threads) {
   ThreadPool pool(threads);
-  const auto pass = MakeGradientPass<Real>(config, flat.layout, pool);
+  const auto pass = MakeGradientPass<Real>(model, flat.layout, pool);
   PassRun<Real> run;
   run.gradients.assign(static_cast<size_t>(pass->sums_size()), 0);
   PassCarry<Real> carry;
@@ -120,54 +123,67 @@ PassRun<Real> RunPass(const ModelConfig& config, const Flat& flat,
   return run;
 }
 
-bool HasPass(const ModelConfig& config) {
-  ThreadPool pool(1);
-  Flat flat = LayoutOf(*MakeTestModel(config));
-  return MakeGradientPass<float>(config, flat.layout, pool) != nullptr;
-}
+struct PassCase {
+  ModelDescription model;
+  std::string name;
+  bool larger = false;
+  // In float32: random models are not chosen to be well-conditioned.
+  double tolerance = 3e-5;
 
-std::vector<ModelConfig> VariantsWithPass() {
-  std::vector<ModelConfig> variants = AllVariants();
-  std::erase_if(variants, [](const ModelConfig& c) { return !HasPass(c); });
-  return variants;
-}
+  friend void PrintTo(const PassCase& one, std::ostream* out) { *out << one.name; }
+};
 
 constexpr int64_t kLargerWidth = 3 * 22;
 
-bool IsLarger(const ModelConfig& config) { return config.d_model == kLargerWidth; }
+// Sizes that no block, panel or slice divides.
+ModelConfig Larger(ModelConfig config) {
+  config.heads = 3;
+  config.d_model = kLargerWidth;
+  config.d_ff = 300;
+  config.vocab = 37;
+  if (config.architecture != "fast_weights") config.positions = 200;
+  if (config.mem_len > 0) config.mem_len = 45;
+  return config;
+}
 
-// Those, and each once more with sizes that no block, panel or slice divides.
-std::vector<ModelConfig> WithLarger(const std::vector<ModelConfig>& variants) {
-  std::vector<ModelConfig> all = variants;
-  for (ModelConfig config : variants) {
-    config.heads = 3;
-    config.d_model = kLargerWidth;
-    config.d_ff = 300;
-    config.vocab = 37;
-    if (config.architecture != "fast_weights") config.positions = 200;
-    if (config.mem_len > 0) config.mem_len = 45;
-    all.push_back(config);
+// All variants, and models of blocks in any order.
+std::vector<PassCase> SmallCases() {
+  std::vector<PassCase> cases;
+  for (const ModelConfig& config : AllVariants()) {
+    cases.push_back({*DescribeModel(config),
+                     config.architecture + "_" + std::to_string(cases.size())});
   }
-  return all;
+  for (const ModelDescription& model : RandomDescriptions(/*whole=*/true)) {
+    cases.push_back({model, "random_" + std::to_string(cases.size()), false, 1e-3});
+  }
+  return cases;
 }
 
-std::string CaseName(const testing::TestParamInfo<ModelConfig>& info) {
-  const std::vector<ModelConfig> all = VariantsWithPass();
-  const size_t index = info.index % all.size();
-  return all[index].architecture + "_" + std::to_string(index) +
-         (info.index < all.size() ? "" : "_larger");
+// Those, and each variant once more.
+std::vector<PassCase> AllCases() {
+  std::vector<PassCase> cases = SmallCases();
+  for (const ModelConfig& config : AllVariants()) {
+    cases.push_back(
+        {*DescribeModel(Larger(config)),
+         config.architecture + "_" + std::to_string(cases.size()) + "_larger", true});
+  }
+  return cases;
 }
 
-class PassTest : public testing::TestWithParam<ModelConfig> {
+std::string CaseName(const testing::TestParamInfo<PassCase>& info) {
+  return info.param.name;
+}
+
+class PassTest : public testing::TestWithParam<PassCase> {
  protected:
   PassTest() {
-    if (!IsLarger(config())) return;
+    if (!GetParam().larger) return;
     // A memory that is fed back would grow without bounds.
     c10::AutoGradMode no_graph(false);
     model_->Visit([](const std::string&, at::Tensor& weight) { weight.mul_(0.4); });
   }
 
-  const ModelConfig& config() const { return GetParam(); }
+  const ModelDescription& model() const { return GetParam().model; }
 
   // As the sequence form and autograd compute it, in float64.
   PassRun<double> Expected(const std::vector<TestBatch>& batches, bool dropout) {
@@ -200,6 +216,18 @@ class PassTest : public testing::TestWithParam<ModelConfig> {
     return run;
   }
 
+  // Whether nothing applies a weight.
+  bool IsKept(const std::string& name) const {
+    for (size_t i = 0; i < model().layers.size(); ++i) {
+      for (const SubLayer& sub : model().layers[i]) {
+        if (sub.norm == Norm::kKept && name.starts_with(BaseOf(i, sub) + ".norm.")) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   template <class Real>
   void ExpectNear(const PassRun<Real>& found, const PassRun<double>& expected,
                   double tolerance) const {
@@ -221,41 +249,41 @@ class PassTest : public testing::TestWithParam<ModelConfig> {
     }
   }
 
-  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam(), kSeed);
+  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam().model, kSeed);
   const Flat flat_ = LayoutOf(*model_);
 };
 
-std::vector<TestBatch> Batches(const ModelConfig& config) {
+std::vector<TestBatch> Batches(const PassCase& one) {
   std::vector<TestBatch> batches;
-  const std::vector<int64_t> times = IsLarger(config) ? std::vector<int64_t>{61, 1, 76}
-                                                      : std::vector<int64_t>{3, 1, 4};
+  const std::vector<int64_t> times =
+      one.larger ? std::vector<int64_t>{61, 1, 76} : std::vector<int64_t>{3, 1, 4};
   for (const int64_t time : times) {
-    batches.emplace_back(config, time, batches.size());
+    batches.emplace_back(one.model, time, batches.size());
   }
   return batches;
 }
 
 // Three batches, the memory of the ones before carried, with dropout and without.
 TEST_P(PassTest, EqualsTheSequenceForm) {
-  const std::vector<TestBatch> batches = Batches(config());
+  const std::vector<TestBatch> batches = Batches(GetParam());
   const auto in_float = ValuesOf<float>(*model_, flat_);
   const auto in_double = ValuesOf<double>(*model_, flat_);
   for (const bool dropout : {false, true}) {
     const PassRun<double> expected = Expected(batches, dropout);
-    ExpectNear(RunPass(config(), flat_, in_double, batches, dropout, 2, 2), expected,
-               1e-7);
-    ExpectNear(RunPass(config(), flat_, in_float, batches, dropout, 2, 2), expected,
-               3e-5);
+    ExpectNear(RunPass(model_->description(), flat_, in_double, batches, dropout, 2, 2),
+               expected, 1e-7);
+    ExpectNear(RunPass(model_->description(), flat_, in_float, batches, dropout, 2, 2),
+               expected, GetParam().tolerance);
   }
 }
 
 // Along one random direction per weight. Small models have few kinks to step over.
 class SmallPassTest : public PassTest {};
 TEST_P(SmallPassTest, EqualsFiniteDifferences) {
-  const TestBatch batch(config(), 8, 1);
+  const TestBatch batch(model(), 8, 1);
   std::vector<double> weights = ValuesOf<double>(*model_, flat_);
   ThreadPool pool(1);
-  const auto pass = MakeGradientPass<double>(config(), flat_.layout, pool);
+  const auto pass = MakeGradientPass<double>(model_->description(), flat_.layout, pool);
   std::vector<double> gradients(static_cast<size_t>(pass->sums_size()));
   const auto loss = [&](double* to) {
     PassCarry<double> carry;
@@ -287,18 +315,15 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
 
 // In whatever weight it is: a run that diverges must not go on.
 TEST_P(PassTest, ANaNReachesLossOrGradients) {
-  if (IsLarger(config())) return;  // a pass for each weight
+  if (GetParam().larger) return;  // a pass for each weight
   const auto weights = ValuesOf<float>(*model_, flat_);
-  const std::vector<TestBatch> batches = Batches(config());
+  const std::vector<TestBatch> batches = Batches(GetParam());
   for (const Flat::Weight& weight : flat_.weights) {
-    // Fast weights do not apply it.
-    if (config().architecture == "fast_weights" &&
-        weight.name.find("attn.norm") != std::string::npos) {
-      continue;
-    }
+    if (IsKept(weight.name)) continue;  // nothing applies it
     std::vector<float> broken = weights;
     std::fill_n(broken.begin() + weight.begin, weight.size, NAN);
-    const auto run = RunPass(config(), flat_, broken, batches, false, 1, 1);
+    const auto run =
+        RunPass(model_->description(), flat_, broken, batches, false, 1, 1);
     double sum = run.nats.back();
     for (const float gradient : run.gradients) sum += gradient;
     EXPECT_FALSE(std::isfinite(sum)) << weight.name;
@@ -309,11 +334,11 @@ TEST_P(PassTest, ANaNReachesLossOrGradients) {
 TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   const auto weights = ValuesOf<float>(*model_, flat_);
   ThreadPool pool(2);
-  const auto used = MakeGradientPass<float>(config(), flat_.layout, pool);
+  const auto used = MakeGradientPass<float>(model_->description(), flat_.layout, pool);
   std::vector<float> gradients(static_cast<size_t>(used->sums_size()));
   const auto go_on = [&](GradientPass<float>& pass, int64_t time, float* to,
                          PassCarry<float>& carry) {
-    const TestBatch batch(config(), IsLarger(config()) ? 5 * time : time, 1);
+    const TestBatch batch(model(), GetParam().larger ? 5 * time : time, 1);
     return pass.Run(batch.Input(2, true, true), weights.data(), to, carry)->nats;
   };
   const auto run = [&](GradientPass<float>& pass, int64_t time, float* to) {
@@ -323,11 +348,13 @@ TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   PassCarry<float> carry;
   for (int i = 0; i < 2; ++i) go_on(*used, 5, gradients.data(), carry);
   for (const int64_t time : {12, 3, 9, 1}) {
-    const auto fresh = MakeGradientPass<float>(config(), flat_.layout, pool);
+    const auto fresh =
+        MakeGradientPass<float>(model_->description(), flat_.layout, pool);
     EXPECT_EQ(run(*used, time, nullptr), run(*fresh, time, nullptr));
   }
   for (const int64_t time : {7, 13, 2}) {
-    const auto fresh = MakeGradientPass<float>(config(), flat_.layout, pool);
+    const auto fresh =
+        MakeGradientPass<float>(model_->description(), flat_.layout, pool);
     std::vector<float> expected(gradients.size());
     EXPECT_EQ(run(*used, time, gradients.data()), run(*fresh, time, expected.data()));
     EXPECT_EQ(gradients, expected);
@@ -337,13 +364,14 @@ TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
 // As many threads as sequences, each of which is computed by one, and others, with
 // which a sequence is computed by several, or threads have none.
 TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
-  const std::vector<TestBatch> batches = Batches(config());
+  const std::vector<TestBatch> batches = Batches(GetParam());
   const auto weights = ValuesOf<float>(*model_, flat_);
   for (const int64_t shards : {1, 3, 4}) {
-    const auto one = RunPass(config(), flat_, weights, batches, true, shards, 1);
+    const auto one =
+        RunPass(model_->description(), flat_, weights, batches, true, shards, 1);
     for (const int threads : {2, 3, static_cast<int>(kBatch), 7}) {
-      const auto many =
-          RunPass(config(), flat_, weights, batches, true, shards, threads);
+      const auto many = RunPass(model_->description(), flat_, weights, batches, true,
+                                shards, threads);
       EXPECT_EQ(many.nats, one.nats);
       EXPECT_EQ(many.gradients, one.gradients) << threads << " threads";
     }
@@ -352,13 +380,15 @@ TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
 
 // As processes that share out a batch: also one without a shard.
 TEST_P(PassTest, PartsOfABatchAddUpToItsBits) {
-  const std::vector<TestBatch> batches = Batches(config());
+  const std::vector<TestBatch> batches = Batches(GetParam());
   const auto weights = ValuesOf<float>(*model_, flat_);
   ThreadPool pool(1);
   for (const auto& [shards, parts] : {std::pair(2, 2), std::pair(4, 2), std::pair(4, 4),
                                       std::pair(3, 2), std::pair(3, 4)}) {
-    const auto whole = RunPass(config(), flat_, weights, batches, true, shards, 1);
-    const auto pass = MakeGradientPass<float>(config(), flat_.layout, pool);
+    const auto whole =
+        RunPass(model_->description(), flat_, weights, batches, true, shards, 1);
+    const auto pass =
+        MakeGradientPass<float>(model_->description(), flat_.layout, pool);
     using Sums = std::vector<float>;
     std::vector<Sums> sums(static_cast<size_t>(SlotsOf(parts)),
                            Sums(static_cast<size_t>(pass->sums_size())));
@@ -395,17 +425,16 @@ TEST_P(PassTest, PartsOfABatchAddUpToItsBits) {
 
 // The first variant of each architecture with a memory, wider, at 512 tokens behind 512
 // others.
-std::vector<ModelConfig> LongConfigs() {
-  std::vector<ModelConfig> configs;
-  for (ModelConfig config : WithLarger(VariantsWithPass())) {
-    if (!IsLarger(config) || !Autoregressive(config)) continue;
-    if (!configs.empty() && configs.back().architecture == config.architecture)
-      continue;
+std::vector<PassCase> LongCases() {
+  std::vector<PassCase> cases;
+  for (const ModelConfig& variant : AutoregressiveVariants()) {
+    if (!cases.empty() && cases.back().name == variant.architecture) continue;
+    ModelConfig config = Larger(variant);
     if (config.architecture != "fast_weights") config.positions = 1100;
     if (config.architecture == "transformer_xl") config.mem_len = 512;
-    configs.push_back(config);
+    cases.push_back({*DescribeModel(config), config.architecture, true});
   }
-  return configs;
+  return cases;
 }
 
 class LongPassTest : public PassTest {
@@ -420,31 +449,29 @@ class LongPassTest : public PassTest {
 };
 TEST_P(LongPassTest, EqualsTheSequenceForm) {
   std::vector<TestBatch> batches;
-  for (int i = 0; i < 2; ++i) batches.emplace_back(config(), 512, i);
-  ExpectNear(
-      RunPass(config(), flat_, ValuesOf<float>(*model_, flat_), batches, false, 2, 2),
-      Expected(batches, false), 1e-4);
+  for (int i = 0; i < 2; ++i) batches.emplace_back(model(), 512, i);
+  ExpectNear(RunPass(model_->description(), flat_, ValuesOf<float>(*model_, flat_),
+                     batches, false, 2, 2),
+             Expected(batches, false), 1e-4);
 }
 
 // Several groups of sequences, one after the other.
 TEST_P(LongPassTest, HasTheSameBitsWithAnyNumberOfThreads) {
-  const std::vector<TestBatch> batches = {TestBatch(config(), 512, 1)};
+  const std::vector<TestBatch> batches = {TestBatch(model(), 512, 1)};
   const auto weights = ValuesOf<float>(*model_, flat_);
-  const auto one = RunPass(config(), flat_, weights, batches, true, 2, 1);
+  const auto one = RunPass(model_->description(), flat_, weights, batches, true, 2, 1);
   for (const int threads : {2, 3}) {
-    const auto many = RunPass(config(), flat_, weights, batches, true, 2, threads);
+    const auto many =
+        RunPass(model_->description(), flat_, weights, batches, true, 2, threads);
     EXPECT_EQ(many.nats, one.nats);
     EXPECT_EQ(many.gradients, one.gradients) << threads << " threads";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, LongPassTest, testing::ValuesIn(LongConfigs()),
-                         [](const testing::TestParamInfo<ModelConfig>& info) {
-                           return info.param.architecture;
-                         });
-INSTANTIATE_TEST_SUITE_P(Variants, PassTest,
-                         testing::ValuesIn(WithLarger(VariantsWithPass())), CaseName);
-INSTANTIATE_TEST_SUITE_P(Variants, SmallPassTest, testing::ValuesIn(VariantsWithPass()),
+INSTANTIATE_TEST_SUITE_P(Architectures, LongPassTest, testing::ValuesIn(LongCases()),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Models, PassTest, testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Models, SmallPassTest, testing::ValuesIn(SmallCases()),
                          CaseName);
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/compute/each_target.h"
 #include "model/gradient/weight_gradient.h"
-#include "model/kernels/each_target.h"
 
 namespace mnemon {
 namespace {

@@ -10,12 +10,13 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
 #include "model/load/load.h"
 #include "model/load/quantise.h"
-#include "model/sequence_io/load.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/load.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 #include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
@@ -79,7 +80,7 @@ class Int8Checkpoint : public testing::Test {
 };
 
 TEST_F(Int8Checkpoint, GivesTheBitsOfQuantisingAtLoad) {
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     const std::vector<ModelConfig> variants = entry.variants();
     for (size_t v = 0; v < variants.size(); ++v) {
       SCOPED_TRACE(StrCat(entry.name, " ", v));
@@ -105,7 +106,7 @@ TEST_F(Int8Checkpoint, GivesTheBitsOfQuantisingAtLoad) {
 
 TEST_F(Int8Checkpoint, HoldsInt8WhereTheRuleSaysSoAndFloatsAsTheyWere) {
   int64_t matrices = 0;
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     for (const ModelConfig& config : entry.variants()) {
       Write(config);
       const CheckpointFiles before = ReadCheckpoint(Fp32()).value();
@@ -151,7 +152,7 @@ TEST_F(Int8Checkpoint, HoldsInt8WhereTheRuleSaysSoAndFloatsAsTheyWere) {
 }
 
 TEST_F(Int8Checkpoint, OtherPrecisionsAndFormsAreRefusedWithWhatIsPossible) {
-  Write(FindArchitecture("causal").value()->variants().front());
+  Write(FindFamily("causal").value()->variants().front());
   for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
     const absl::Status status =
         LoadServedModel(Int8(), {.decoder = {.format = format}}).status();
@@ -196,7 +197,7 @@ struct Tensors {
 };
 
 TEST_F(Int8Checkpoint, WhatDoesNotMakeSenseIsRefusedByTheNameOfTheTensor) {
-  Write(FindArchitecture("fast_weights").value()->variants().front());
+  Write(FindFamily("fast_weights").value()->variants().front());
   const auto made = QuantiseCheckpoint(Fp32()).value();
   const Safetensors file =
       Safetensors::FromBytes(made.content.at("model.safetensors")).value();
@@ -285,7 +286,7 @@ TEST_F(Int8Checkpoint, WhatDoesNotMakeSenseIsRefusedByTheNameOfTheTensor) {
 
 // Bytes of tensors at any address.
 TEST_F(Int8Checkpoint, MayHaveItsTensorsInAnyOrder) {
-  ModelConfig config = FindArchitecture("causal").value()->variants().front();
+  ModelConfig config = FindFamily("causal").value()->variants().front();
   config.vocab = 7;  // odd sizes
   config.d_ff = 9;
   config.d_model = 3 * config.heads;

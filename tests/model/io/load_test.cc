@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/sequence_io/load.h"
+#include "model/sequence/load.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,10 +11,11 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/families/families.h"
 #include "model/io/checkpoint.h"
 #include "model/load/load.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/make_model.h"
+#include "model/sequence/tensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/io/safetensors_image.h"
 #include "tests/model/io/temporary_directory.h"
@@ -27,7 +28,7 @@ using testing::HasSubstr;
 
 class LoadTest : public testing::Test {
  protected:
-  LoadTest() : config_(FindArchitecture("causal").value()->variants().front()) {}
+  LoadTest() : config_(FindFamily("causal").value()->variants().front()) {}
 
   std::string Weights(const ModelConfig& config) const {
     const auto model = MakeModel(config).value();
@@ -59,7 +60,7 @@ class LoadTest : public testing::Test {
 };
 
 TEST_F(LoadTest, EveryVariantOfEveryArchitectureComesBack) {
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     for (const ModelConfig& config : entry.variants()) {
       const std::string weights = Weights(config);
       auto loaded =
@@ -151,7 +152,7 @@ TEST_F(LoadTest, NonFiniteWeightsAreRefusedByDefault) {
 }
 
 TEST_F(LoadTest, NonFiniteWeightsOfAnyTensorAreNamed) {
-  for (const ArchitectureEntry& entry : Architectures()) {
+  for (const Family& entry : Families()) {
     const ModelConfig config = entry.variants().front();
     const std::string good = Weights(config);
     const auto header = ParseSafetensors(good);

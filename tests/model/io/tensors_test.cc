@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/sequence_io/tensors.h"
+#include "model/sequence/tensors.h"
 
 #include <limits>
 
@@ -10,7 +10,8 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/families/families.h"
+#include "model/sequence/make_model.h"
 
 namespace mnemon {
 namespace {
@@ -23,7 +24,7 @@ std::string Message(const absl::Status& status) {
 }
 
 TEST(Tensors, EveryTypeComesBack) {
-  NamedTensors tensors;
+  NamedTensorList tensors;
   for (const at::ScalarType type :
        {at::kFloat, at::kDouble, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte,
         at::kBool, at::kHalf, at::kBFloat16}) {
@@ -57,7 +58,7 @@ TEST(Tensors, OtherTypesAreNamed) {
 class LoadWeightsTest : public testing::Test {
  protected:
   LoadWeightsTest() {
-    config_ = FindArchitecture("causal").value()->variants().front();
+    config_ = FindFamily("causal").value()->variants().front();
     model_ = MakeModel(config_).value();
     InitialiseWeights(*model_, Initialisation::kSane, 1);
     model_->Visit([&](const std::string& name, at::Tensor& tensor) {
@@ -74,7 +75,7 @@ class LoadWeightsTest : public testing::Test {
 
   ModelConfig config_;
   std::unique_ptr<Model> model_;
-  NamedTensors tensors_;
+  NamedTensorList tensors_;
 };
 
 TEST_F(LoadWeightsTest, CopiesEveryTensor) {

@@ -8,9 +8,10 @@
 
 #include "bench/allocation_count.h"
 #include "gtest/gtest.h"
-#include "model/device/device_driver.h"
-#include "model/registry/registry.h"
-#include "tests/model/arch/drawn_weights.h"
+#include "model/compute/device/device_driver.h"
+#include "model/families/families.h"
+#include "model/program/make_decoder.h"
+#include "tests/model/decoder/drawn_weights.h"
 
 namespace mnemon {
 namespace {
@@ -71,11 +72,11 @@ class CountingDriver final : public DeviceDriver {
 class DeviceCalls : public testing::TestWithParam<const char*> {};
 
 TEST_P(DeviceCalls, AWarmStepIsACopyALaunchAndACopy) {
-  const ArchitectureEntry& entry = **FindArchitecture(GetParam());
-  const ModelConfig config = entry.variants()[0];
-  const DrawnWeights weights(entry, config);
+  const ModelDescription model =
+      *DescribeModel((*FindFamily(GetParam()))->variants()[0]);
+  const DrawnWeights weights(model);
   CountingDriver driver;
-  const auto decoder = *MakeDecoder(config, weights.views, {.device = &driver});
+  const auto decoder = *MakeDecoder(model, weights.views, {.device = &driver});
   const auto arena = *StateArena::Create(
       decoder->spec(), {.slots = 8, .memory = decoder->MakeStateMemory()});
   for (const size_t sessions : {1, 7}) {

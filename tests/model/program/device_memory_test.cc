@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory of a device whose fresh memory is rubbish: what is taken begins as zeros, also
 // where it was given back before.
-#include "model/device/device_memory.h"
+#include "model/compute/device/device_memory.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Tables of a device after any calls of an arena: those of the arena.
-#include "model/device/device_tables.h"
+#include "model/compute/device/device_tables.h"
 
 #include <map>
 #include <random>
 
 #include "gtest/gtest.h"
-#include "model/device/device_memory.h"
+#include "model/compute/device/device_memory.h"
 #include "tests/fakes/emulated_driver.h"
 
 namespace mnemon {

@@ -9,16 +9,6 @@ namespace {
 
 using Way = StepPartition::Way;
 
-StepProgram Program(int64_t heads, int64_t slices) {
-  StepProgram program;
-  program.heads = heads;
-  FeedForwardOp feed;
-  feed.out.inputs = 64 * slices;
-  feed.out.slice = 64;
-  program.layers.emplace_back(feed);
-  return program;
-}
-
 StepBatch Batch(const std::vector<int64_t>& counts) {
   StepBatch batch;
   for (const int64_t count : counts) {
@@ -29,33 +19,25 @@ StepBatch Batch(const std::vector<int64_t>& counts) {
 }
 
 // The other way, where there is one.
-StepPartition Divided(const StepBatch& batch, size_t workers, int64_t heads) {
+StepPartition Divided(const StepBatch& batch, size_t workers) {
   StepPartition partition;
   partition.workers.resize(workers);
-  const StepProgram program = Program(heads, 8);
-  Divide(batch, program, OtherWay(batch, program, static_cast<int64_t>(workers)),
-         partition);
+  Divide(batch, OtherWay(batch, {}, static_cast<int64_t>(workers)), partition);
   return partition;
 }
 
 TEST(Divide, FewRowsGoByHead) {
-  const StepPartition partition = Divided(Batch({1, 3}), 3, 4);
+  const StepPartition partition = Divided(Batch({1, 3}), 3);
   ASSERT_EQ(partition.way, Way::kByHead);
-  int64_t heads = 0, slices = 0;
   for (const StepPartition::Worker& worker : partition.workers) {
-    EXPECT_EQ(worker.heads.begin, heads);
-    EXPECT_EQ(worker.slices.begin, slices);
-    heads = worker.heads.end;
-    slices = worker.slices.end;
-    EXPECT_EQ(worker.runs.size(), 2);
+    EXPECT_EQ(worker.runs.begin, 0);
+    EXPECT_EQ(worker.runs.end, 2);
   }
-  EXPECT_EQ(heads, 4);
-  EXPECT_EQ(slices, 8);
-  EXPECT_EQ(Divided(Batch({1, kRowsByHead}), 3, 4).way, Way::kByOperation);
+  EXPECT_EQ(Divided(Batch({1, kRowsByHead}), 3).way, Way::kByOperation);
 }
 
 TEST(Divide, WavesOfFewRowsGoByHead) {
-  StepProgram program = Program(4, 8);
+  StepProgram program;
   EXPECT_EQ(OtherWay(Batch({20}), program, 2), Way::kByOperation);
   EXPECT_EQ(RowsTogether(Batch({20}), program), 20);
   program.remember.emplace();
@@ -64,16 +46,15 @@ TEST(Divide, WavesOfFewRowsGoByHead) {
 }
 
 TEST(Divide, OneWorkerGoesByOperation) {
-  EXPECT_EQ(Divided(Batch({1}), 1, 4).way, Way::kByOperation);
+  EXPECT_EQ(Divided(Batch({1}), 1).way, Way::kByOperation);
 }
 
 TEST(Divide, OfMoreWorkersThanHeadsTheLastHaveNone) {
-  const StepPartition partition = Divided(Batch({1}), 5, 4);
-  ASSERT_EQ(partition.way, Way::kByHead);
+  EXPECT_EQ(Divided(Batch({1}), 5).way, Way::kByHead);
   std::vector<int64_t> heads, slices;
-  for (const StepPartition::Worker& worker : partition.workers) {
-    heads.push_back(worker.heads.size());
-    slices.push_back(worker.slices.size());
+  for (int64_t worker = 0; worker < 5; ++worker) {
+    heads.push_back(PartOf(4, worker, 5).size());
+    slices.push_back(PartOf(8, worker, 5).size());
   }
   EXPECT_THAT(heads, testing::ElementsAre(1, 1, 1, 1, 0));
   EXPECT_THAT(slices, testing::ElementsAre(2, 2, 1, 2, 1));
@@ -81,26 +62,26 @@ TEST(Divide, OfMoreWorkersThanHeadsTheLastHaveNone) {
 
 TEST(Divide, ManyRowsGoAloneWhereTheyAreEven) {
   const std::vector<int64_t> even(32, 1);
-  const StepPartition partition = Divided(Batch(even), 2, 4);
+  const StepPartition partition = Divided(Batch(even), 2);
   ASSERT_EQ(partition.way, Way::kAlone);
   EXPECT_EQ(partition.workers[0].runs.size(), 16);
   EXPECT_EQ(partition.workers[1].runs.end, 32);
   const auto way = [](int64_t rows, size_t workers) {
-    return Divided(Batch(std::vector<int64_t>(rows, 1)), workers, 4).way;
+    return Divided(Batch(std::vector<int64_t>(rows, 1)), workers).way;
   };
   EXPECT_EQ(way(kRowsByHead, 2), Way::kByHead);
   EXPECT_EQ(way(kRowsByHead + 1, 2), Way::kAlone);
   EXPECT_EQ(way(3 * kRowsAlone, 3), Way::kAlone);
   EXPECT_EQ(way(3 * kRowsAlone - 1, 3), Way::kByOperation);
-  EXPECT_EQ(Divided(Batch({40, 8}), 2, 4).way, Way::kByOperation);
-  EXPECT_EQ(Divided(Batch({64}), 2, 4).way, Way::kByOperation);
+  EXPECT_EQ(Divided(Batch({40, 8}), 2).way, Way::kByOperation);
+  EXPECT_EQ(Divided(Batch({64}), 2).way, Way::kByOperation);
 }
 
 TEST(Divide, NoWorkerThatGoesAloneHasMoreThanItsRoom) {
   for (int64_t workers = 2; workers <= 4; ++workers) {
     for (int64_t first = 1; first <= 64; ++first) {
       const StepBatch batch = Batch({first, 20, 30, 20, 17, 1, 40});
-      const StepPartition partition = Divided(batch, static_cast<size_t>(workers), 4);
+      const StepPartition partition = Divided(batch, static_cast<size_t>(workers));
       if (partition.way != Way::kAlone) continue;
       int64_t next = 0;
       for (const StepPartition::Worker& worker : partition.workers) {

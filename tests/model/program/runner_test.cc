@@ -3,11 +3,11 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "model/kernels/cpu_operations.h"
-#include "model/kernels/thread_pool.h"
+#include "model/compute/cpu_operations.h"
+#include "model/compute/thread_pool.h"
+#include "model/families/families.h"
 #include "model/program/cpu_runner.h"
-#include "model/steps/causal_step.h"
-#include "model/steps/step_window.h"
+#include "model/program/step_program.h"
 
 namespace mnemon {
 namespace {
@@ -15,10 +15,9 @@ namespace {
 class PaddingTest : public testing::TestWithParam<int> {
  protected:
   PaddingTest() : pool_(GetParam()) {
-    config_ = CausalVariants()[0];
     std::minstd_rand random(3);
     std::uniform_real_distribution<float> number(-0.3f, 0.3f);
-    for (const TensorShape& tensor : CausalTensors(config_)) {
+    for (const TensorShape& tensor : TensorsOf(model_)) {
       int64_t count = 1;
       for (const int64_t size : tensor.shape) count *= size;
       std::vector<float>& floats = floats_.emplace_back(static_cast<size_t>(count));
@@ -26,18 +25,14 @@ class PaddingTest : public testing::TestWithParam<int> {
       views_.push_back(
           {.name = tensor.name, .shape = tensor.shape, .data = floats.data()});
     }
-    StepForm form = WindowForm(config_,
-                               {.reach = config_.positions - 1,
-                                .zero_row = config_.positions - 1,
-                                .capacity = config_.positions},
-                               CausalCarry(config_));
+    const DescribedState state = StateOf(model_);
     const StepOptions options{.operations = FindCpuOperations("").value(),
                               .pool = &pool_};
-    weights_ = std::make_unique<StepWeights>(config_, views_, options);
-    program_ = form.program(form.spec, *weights_);
+    weights_ = std::make_unique<StepWeights>(views_, options);
+    program_ = MakeStepProgram(model_, state, *weights_);
     weights_->Pack();
     runner_ = MakeCpuRunner(program_, *options.operations, pool_);
-    arena_ = StateArena::Create(form.spec, {.slots = 40}).value();
+    arena_ = StateArena::Create(state.spec, {.slots = 40}).value();
   }
 
   // Each session's tokens, with runs of padding of so many rows in front of each.
@@ -46,8 +41,8 @@ class PaddingTest : public testing::TestWithParam<int> {
     const auto add = [&](int32_t slot, int64_t count) {
       batch.runs.push_back({.slot = slot, .first = batch.rows(), .count = count});
       for (int64_t i = 0; i < count; ++i) {
-        batch.tokens.push_back(static_cast<int32_t>(
-            (batch.runs.size() + i) % static_cast<size_t>(config_.vocab)));
+        batch.tokens.push_back(static_cast<int32_t>((batch.runs.size() + i) %
+                                                    static_cast<size_t>(model_.vocab)));
       }
     };
     std::vector<int32_t> slots;
@@ -62,7 +57,7 @@ class PaddingTest : public testing::TestWithParam<int> {
         batch.wanted.push_back(row);
       }
     }
-    std::vector<float> logits(batch.wanted.size() * config_.vocab);
+    std::vector<float> logits(batch.wanted.size() * model_.vocab);
     runner_->MakeRoom(batch.rows(), 4, *arena_);
     runner_->Submit(batch, *arena_, logits.data());
     EXPECT_TRUE(*runner_->Complete({}));
@@ -71,7 +66,8 @@ class PaddingTest : public testing::TestWithParam<int> {
   }
 
   ThreadPool pool_;
-  ModelConfig config_;
+  const ModelDescription model_ =
+      *DescribeModel((*FindFamily("causal"))->variants()[0]);
   std::vector<std::vector<float>> floats_;
   TensorViews views_;
   std::unique_ptr<StepWeights> weights_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sampler of a device (model/kernels/cuda/sample.h), on the emulator, gives the
+// The sampler of a device (model/compute/cuda/sample.h), on the emulator, gives the
 // tokens of Sample, whatever the launch, the seed and what memory held before.
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "gtest/gtest.h"
-#include "model/device/slot_sampler.h"
-#include "model/kernels/cuda/sample.h"
-#include "model/numerics/functions.h"
+#include "model/compute/cuda/sample.h"
+#include "model/compute/device/slot_sampler.h"
+#include "model/compute/functions.h"
 #include "model/sampling/fixed_point.h"
 #include "model/sampling/philox.h"
 #include "model/sampling/sampler.h"

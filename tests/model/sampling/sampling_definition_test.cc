@@ -9,7 +9,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "model/numerics/functions.h"
+#include "model/compute/functions.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/philox.h"
 #include "model/sampling/sampler.h"

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "gtest/gtest.h"
-#include "tests/model/kernels/bit_hash.h"
+#include "tests/model/compute/bit_hash.h"
 #include "tests/model/sampling/sampling_cases.h"
 
 namespace mnemon {

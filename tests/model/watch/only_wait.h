@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 
 namespace mnemon {
 

@@ -10,14 +10,15 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/registry/registry.h"
+#include "model/families/families.h"
+#include "model/program/make_decoder.h"
 #include "model/state/arena.h"
 #include "server/engine/engine.h"
 #include "tests/fakes/device_operations.h"
 #include "tests/fakes/emulated_driver.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/patience.h"
-#include "tests/model/arch/drawn_weights.h"
+#include "tests/model/decoder/drawn_weights.h"
 #include "tests/server/engine/reader.h"
 
 namespace mnemon {
@@ -31,8 +32,7 @@ std::vector<ModelConfig> Configs() {
        {"feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"}) {
     ModelConfig config;
     EXPECT_TRUE(SetArchitecture(config, name).ok());
-    for (const ModelConfig& variant :
-         (*FindArchitecture(config.architecture))->variants()) {
+    for (const ModelConfig& variant : (*FindFamily(config.architecture))->variants()) {
       if (variant.projection != config.projection) continue;
       configs.push_back(variant);
       break;
@@ -42,12 +42,12 @@ std::vector<ModelConfig> Configs() {
 }
 
 struct World {
-  World(const ModelConfig& config, const TensorViews& views, DeviceDriver* driver,
+  World(const ModelDescription& model, const TensorViews& views, DeviceDriver* driver,
         Engine::Options options = {})
-      : decoder(*MakeDecoder(config, views, {.device = driver})) {
+      : decoder(*MakeDecoder(model, views, {.device = driver})) {
     options.clock = &clock;
-    EngineModel model{.facts = {.name = "model"}, .decoder = decoder.get()};
-    auto made = Engine::Create({model}, options);
+    EngineModel served{.facts = {.name = "model"}, .decoder = decoder.get()};
+    auto made = Engine::Create({served}, options);
     status = made.status();
     if (made.ok()) engine = *std::move(made);
   }
@@ -88,19 +88,16 @@ class EngineOnDevice : public testing::TestWithParam<ModelConfig> {
     return request;
   }
 
-  const ArchitectureEntry& entry() const {
-    return **FindArchitecture(config().architecture);
-  }
-
-  DrawnWeights weights_{entry(), config()};
+  const ModelDescription model_ = *DescribeModel(config());
+  DrawnWeights weights_{model_};
   static constexpr EmulatedDriver::Options kDevice{.processors = 2,
                                                    .whole_step_rows = 2};
   EmulatedDriver driver_{kDevice};
 };
 
 TEST_P(EngineOnDevice, HasNoIntrospection) {
-  World cpu(config(), weights_.views, nullptr);
-  World device(config(), weights_.views, &driver_);
+  World cpu(model_, weights_.views, nullptr);
+  World device(model_, weights_.views, &driver_);
   ASSERT_TRUE(device.status.ok()) << device.status;
   GenerateRequest request = Request(0);
   request.introspection.hidden_state = true;
@@ -112,8 +109,8 @@ TEST_P(EngineOnDevice, HasNoIntrospection) {
 }
 
 TEST_P(EngineOnDevice, TokensAreThoseOfTheCpu) {
-  World cpu(config(), weights_.views, nullptr);
-  World device(config(), weights_.views, &driver_);
+  World cpu(model_, weights_.views, nullptr);
+  World device(model_, weights_.views, &driver_);
   ASSERT_TRUE(device.status.ok()) << device.status;
   std::vector<std::unique_ptr<Reader>> readers;
   constexpr int kCalls = 6;
@@ -130,8 +127,8 @@ TEST_P(EngineOnDevice, TokensAreThoseOfTheCpu) {
 // Each call of a session goes on where the last one ended, with a device that was lost
 // in between, and in the middle of a call.
 TEST_P(EngineOnDevice, SessionsOutliveTheDevice) {
-  World cpu(config(), weights_.views, nullptr);
-  World device(config(), weights_.views, &driver_);
+  World cpu(model_, weights_.views, nullptr);
+  World device(model_, weights_.views, &driver_);
   for (World* world : {&cpu, &device}) {
     ASSERT_TRUE(world->engine->CreateSession({.id = "s"}).ok());
   }
@@ -149,8 +146,8 @@ TEST_P(EngineOnDevice, SessionsOutliveTheDevice) {
 // Memory runs out for one thing that calls take: none gives other tokens, and all is
 // given back.
 TEST_P(EngineOnDevice, OutOfMemoryHarmsItsCallAlone) {
-  World cpu(config(), weights_.views, nullptr);
-  World device(config(), weights_.views, &driver_);
+  World cpu(model_, weights_.views, nullptr);
+  World device(model_, weights_.views, &driver_);
   const std::vector<int32_t> expected[] = {cpu.Run(Request(1)).tokens,
                                            cpu.Run(Request(2)).tokens};
   for (int after = 0; after < 4; ++after) {
@@ -180,13 +177,13 @@ TEST_P(EngineOnDevice, OutOfMemoryHarmsItsCallAlone) {
 // More sessions than the device has room for: their states come and go, and none is
 // computed again.
 TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
-  const StateSpec spec = MakeDecoder(config(), weights_.views, {})->get()->spec();
+  const StateSpec spec = MakeDecoder(model_, weights_.views, {})->get()->spec();
   const int64_t blocks = (*StateArena::Create(spec, {.slots = 1}))->blocks();
   const int64_t full = spec.bytes_at(0) + blocks * 16 * spec.row_elements() *
                                               static_cast<int64_t>(sizeof(float));
   EmulatedDriver roomy_driver(kDevice);
-  World roomy(config(), weights_.views, &roomy_driver);
-  World device(config(), weights_.views, &driver_,
+  World roomy(model_, weights_.views, &roomy_driver);
+  World device(model_, weights_.views, &driver_,
                {.running = 1, .state_bytes = full + full / 4});
   ASSERT_TRUE(device.status.ok()) << device.status;
   constexpr int kSessions = 12;
@@ -226,11 +223,11 @@ TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
 }
 
 TEST_P(EngineOnDevice, StatesThatDoNotFitAreRefusedAtTheStart) {
-  const auto decoder = *MakeDecoder(config(), weights_.views, {.device = &driver_});
+  const auto decoder = *MakeDecoder(model_, weights_.views, {.device = &driver_});
   EmulatedDriver::Options options = kDevice;
   options.memory = driver_.used() + 1000;
   EmulatedDriver small(options);
-  const World world(config(), weights_.views, &small, {.sessions = 1000});
+  const World world(model_, weights_.views, &small, {.sessions = 1000});
   EXPECT_EQ(world.status.code(), absl::StatusCode::kResourceExhausted) << world.status;
   EXPECT_THAT(std::string(world.status.message()), testing::HasSubstr("full sessions"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rows that the threads of a pool sample are those that one thread samples.
-#include "model/kernels/thread_pool.h"
+#include "model/compute/thread_pool.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/kernels/kernels.h"
+#include "model/compute/kernels.h"
 
 namespace mnemon {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "base/strings.h"
 #include "model/io/checkpoint.h"
+#include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/sequence/tensors.h"
 #include "model/text/tokenizer.h"
 
 namespace mnemon {

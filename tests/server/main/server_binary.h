@@ -10,7 +10,7 @@
 
 #include "base/child_process.h"
 #include "gtest/gtest.h"
-#include "model/config/config.h"
+#include "model/families/config.h"
 
 namespace mnemon {
 

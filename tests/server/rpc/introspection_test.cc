@@ -117,12 +117,12 @@ TEST(RpcIntrospection, NotOfScoredTokens) {
 // What clients take by default is 4 MiB.
 TEST(RpcIntrospection, AMessageHoldsWhatMayWaitAndNoMore) {
   for (const auto& [layers, heads] : {std::pair{1, 1}, {12, 12}, {64, 300}}) {
-    ModelConfig config;
-    config.layers = layers;
-    config.heads = heads;
-    config.d_model = 512;
+    ModelDescription model{.width = 512};
+    model.layers.assign(static_cast<size_t>(layers),
+                        {{.name = "attn", .block = Attention{.heads = heads}},
+                         {.name = "fast", .block = FastWeights{.heads = heads}}});
     int64_t positions = 0;
-    while (IntrospectionBytes(config, kAll, positions + 1) <= kMaxIntrospectionBytes) {
+    while (IntrospectionBytes(model, kAll, positions + 1) <= kMaxIntrospectionBytes) {
       ++positions;
     }
     const auto parts = static_cast<size_t>(layers * heads);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Weights of sequence forms by name, and what linear maps and layer norms compute.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/compute/weights.h"
+
+namespace mnemon {
+
+// A linear map y = W x + b, or the gain and bias of a layer norm.
+struct Affine {
+  at::Tensor weight;  // [out, in]; norm: [D]
+  at::Tensor bias;    // [out]; norm: [D]; undefined: none
+};
+
+// Called once per tensor. The visitor may replace the tensor by one of the same shape.
+using TensorVisitor = std::function<void(const std::string& name, at::Tensor& tensor)>;
+
+class NamedTensors {
+ public:
+  // Uninitialised, float32 on the CPU, in the order of `shapes`.
+  explicit NamedTensors(const std::vector<TensorShape>& shapes);
+
+  // REQUIRES: there is one of this name.
+  const at::Tensor& Get(std::string_view name) const;
+  // Undefined where there is none.
+  at::Tensor Find(std::string_view name) const;
+  // base.weight, and base.bias where it is there.
+  Affine Map(const std::string& base) const;
+
+  // In their order.
+  void Visit(const TensorVisitor& visit);
+
+ private:
+  std::vector<std::pair<std::string, at::Tensor>> tensors_;
+  std::map<std::string, size_t, std::less<>> at_;
+};
+
+// x [..., in] -> [..., out].
+at::Tensor Linear(const at::Tensor& x, const Affine& weights);
+// Over the last dimension, eps 1e-5. x [..., D] -> the same shape, in the type of the
+// weights.
+at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights);
+// The same where `norm` is defined, else x.
+at::Tensor Normed(const at::Tensor& x, const Affine& norm);
+
+}  // namespace mnemon

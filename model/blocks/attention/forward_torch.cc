@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "model/blocks/attention/forward_torch.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/blocks/attention/positions_torch.h"
+#include "model/blocks/attention/score_mask_torch.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// How many keys before itself a query sees.
+int64_t ReachOf(const Attention& a) {
+  return a.window && !a.whole_segments ? *a.window : kAny;
+}
+
+// The last rows of all [B, n, ...] that a continuation can see.
+at::Tensor Kept(const Attention& a, const at::Tensor& all) {
+  if (!a.window || all.size(1) <= *a.window) return all;
+  return all.narrow(1, all.size(1) - *a.window, *a.window);
+}
+
+AttentionOutput Finish(const Attention& a, const NamedTensors& weights,
+                       const std::string& base, const Attended& attended) {
+  return {
+      .y = Linear(MergeHeads(attended.mixed, a.heads), weights.Map(base + ".output")),
+      .weights = MapsOfBatch(attended.weights, a.heads)};
+}
+
+}  // namespace
+
+absl::Status CheckReach(const Attention& a, int64_t position, int64_t time) {
+  if (!a.whole_segments || a.relative() == nullptr) return absl::OkStatus();
+  const int64_t before = std::min(position, *a.window), reach = before + time - 1;
+  if (reach <= a.relative()->farthest()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat("a segment of ", time, " tokens after ", before,
+                          " in memory reaches back ", reach,
+                          " positions; the model has ", a.relative()->farthest()),
+                   {.reason = "CONTEXT_LIMIT"});
+}
+
+absl::StatusOr<ScoreMask> WholeMask(const Attention& a, const at::Tensor& given,
+                                    const at::Tensor& x) {
+  const int64_t batch = x.size(0), time = x.size(1);
+  ScoreMask mask;
+  if (given.defined()) {
+    MNEMON_ASSIGN_OR_RETURN(
+        mask,
+        MakeScoreMask(given.to(x.device()),
+                      {.batch = batch, .heads = a.heads, .queries = time, .keys = time},
+                      x.scalar_type()));
+  } else if (a.sees == Attention::Sees::kPast) {
+    mask.bias = CausalMask(time, time, kAny, x.options());
+  }
+  if (a.alibi()) {
+    mask.bias = MaskedAlibiBias(a.heads, batch, time, time, mask.bias, x.options());
+  }
+  return mask;
+}
+
+AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
+                        const std::string& base, const Affine& norm,
+                        const at::Tensor& x, const BlockCall& call) {
+  const int64_t batch = x.size(0), time = x.size(1);
+  const bool inputs = a.carries == Attention::Carries::kInputs;
+  at::Tensor source = x;  // [B, n, D]
+  if (inputs && !call.carried.empty()) {
+    source = at::cat({call.carried[0].detach(), x}, 1);
+  }
+  if (inputs && a.window > 0) {
+    call.next.push_back(Kept(a, source.detach()).contiguous());
+  }
+  const at::Tensor z = Normed(source, norm);
+  const auto heads_of = [&](const char* part, const at::Tensor& rows) {
+    return SplitHeads(Linear(rows, weights.Map(base + part)), a.heads);
+  };
+  // Keys or values so far [H*B, J, K]: of carried rows, or of carried inputs.
+  const auto rows = [&](const char* part, size_t entry) {
+    if (inputs) return heads_of(part, z);
+    // The carry keeps the type of the weights, autocast or not.
+    at::Tensor all = Linear(z, weights.Map(base + part)).to(z.scalar_type());
+    if (!call.carried.empty()) {
+      all = at::cat({call.carried[entry].flatten(2), all}, 1);
+    }
+    if (a.window != 0) {
+      call.next.push_back(Kept(a, all.view({batch, all.size(1), a.groups, a.width})));
+    }
+    return SplitHeads(all, a.heads);
+  };
+  RelativeQuery query{.q = heads_of(".query", z.narrow(1, z.size(1) - time, time)),
+                      .bias = {}};
+  const at::Tensor k = rows(".key", 0), v = rows(".value", 1);
+  const int64_t keys = k.size(1);
+  query.bias = CausalMask(time, keys, ReachOf(a), x.options());
+  if (a.alibi()) {
+    query.bias = MaskedAlibiBias(a.heads, batch, time, keys, query.bias, x.options());
+  }
+  if (const RelativePositions* relative = a.relative()) {
+    query = AddRelativePositions(
+        query.q,
+        {.key = weights.Get(base + ".relative_key"),
+         .bias = weights.Get(base + ".relative_bias"),
+         .query_bias = weights.Get(base + ".query_bias")},
+        {.zero_row = relative->zero_row, .farthest = std::min(keys - 1, ReachOf(a))},
+        keys, query.bias);
+  }
+  return Finish(a, weights, base,
+                Attend(query.q, k, v, {.bias = query.bias, .empty = {}}, call.drop));
+}
+
+AttentionOutput ForwardWhole(const Attention& a, const NamedTensors& weights,
+                             const std::string& base, const Affine& norm,
+                             const at::Tensor& x, const ScoreMask& mask,
+                             const Dropout& drop) {
+  const at::Tensor z = Normed(x, norm);
+  const auto heads_of = [&](const char* part) {
+    return SplitHeads(Linear(z, weights.Map(base + part)), a.heads);
+  };
+  return Finish(
+      a, weights, base,
+      Attend(heads_of(".query"), heads_of(".key"), heads_of(".value"), mask, drop));
+}
+
+at::Tensor NotebookMap(const Attention& a, const NamedTensors& weights,
+                       const std::string& base, const at::Tensor& x,
+                       const ScoreMask& mask) {
+  const auto heads_of = [&](const char* part) {
+    return SplitHeads(Linear(x, weights.Map(base + part)), a.heads);
+  };
+  return MapsOfBatch(AttentionWeights(heads_of(".query"), heads_of(".key"), mask),
+                     a.heads);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "model/blocks/attention/settings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+// A growing entry of one row per position.
+StateEntry RowEntry(const Attention& a, std::string name, std::vector<int64_t> row,
+                    int64_t context, BlockLayout layout) {
+  return {.name = std::move(name),
+          .shape = std::move(row),
+          .growth = a.window ? Growth::kRing : Growth::kAppend,
+          .capacity = a.window ? std::max<int64_t>(1, *a.window) : context,
+          .layout = layout};
+}
+
+}  // namespace
+
+std::vector<std::string> FaultsOf(const Attention& a, int64_t context) {
+  std::vector<std::string> faults;
+  const auto require = [&](bool holds, std::string fault) {
+    if (!holds) faults.push_back(std::move(fault));
+  };
+  require(a.heads >= 1 && a.groups >= 1 && a.width >= 1, "no heads, groups or width");
+  if (!faults.empty()) return faults;
+  require(a.groups == a.heads, "groups of several heads");
+  require(a.window || context != StateSpec::kUnlimited,
+          "neither a window nor a context");
+  require(a.sees != Attention::Sees::kAll || !a.window,
+          "a window where everything is seen");
+  const bool inputs = a.carries == Attention::Carries::kInputs;
+  require(!inputs || (a.sees == Attention::Sees::kPast && a.window),
+          "inputs are carried in a window of the past alone");
+  require(!a.whole_segments || (inputs && a.relative() != nullptr),
+          "whole segments without carried inputs and relative positions");
+  const RelativePositions* relative = a.relative();
+  const bool memory = a.sees == Attention::Sees::kMemory;
+  require(relative != nullptr || !memory, "a memory without relative positions");
+  require(!memory || a.window != 0, "a memory of which nothing is seen");
+  if (relative == nullptr) return faults;
+  require(a.sees != Attention::Sees::kAll,
+          "relative positions where everything is seen");
+  require(!relative->tied || memory, "tied positions outside of a memory");
+  // A memory is at distance 1 at least.
+  require(relative->rows >= 1 &&
+              (memory ? relative->zero_row == relative->rows
+                      : relative->zero_row >= 0 && relative->zero_row < relative->rows),
+          "position tables without their row of distance 0");
+  require(relative->past >= 0 && relative->past <= relative->rows,
+          "more past than rows of position tables");
+  require(a.window.value_or(context - 1) <= relative->farthest(),
+          StrCat("a query reaches beyond its ", relative->farthest(),
+                 " relative positions"));
+  return faults;
+}
+
+void AddTensors(const Attention& a, const std::string& base, int64_t width,
+                bool shared_memory, TensorList& list) {
+  const int64_t all = a.heads * a.width, kept = a.groups * a.width;
+  list.Linear(base + ".query", all, width, a.biases.query);
+  if (!shared_memory) {
+    list.Linear(base + ".key", kept, width, a.biases.key);
+    list.Linear(base + ".value", kept, width, a.biases.value);
+  }
+  if (const RelativePositions* relative = a.relative()) {
+    list.Tensor(base + ".relative_key", {relative->rows, a.heads, a.width});
+    if (!relative->tied)
+      list.Tensor(base + ".relative_bias", {relative->rows, a.heads});
+    list.Tensor(base + ".query_bias", {a.heads, a.width});
+  }
+  list.Linear(base + ".output", width, all, a.biases.output, {.slice = a.width});
+}
+
+void AddState(const Attention& a, const std::string& owner, int64_t context,
+              bool shared_memory, StateSpec& spec) {
+  if (!shared_memory) {
+    const std::vector<int64_t> row = {a.groups, a.width};
+    spec.entries.push_back(
+        RowEntry(a, owner + ".key", row, context, BlockLayout::kColumns));
+    spec.entries.push_back(
+        RowEntry(a, owner + ".value", row, context, BlockLayout::kHeadRows));
+  }
+  if (a.relative() != nullptr) {
+    spec.entries.push_back(
+        RowEntry(a, owner + ".fold", {a.heads}, context, BlockLayout::kColumns));
+  }
+}
+
+void AddCarry(const Attention& a, const std::string& owner, int64_t width,
+              int64_t context, StateSpec& spec) {
+  if (a.sees == Attention::Sees::kMemory || a.window == 0) return;
+  const auto add = [&](const char* part, std::vector<int64_t> row) {
+    spec.entries.push_back(
+        RowEntry(a, owner + part, std::move(row), context, BlockLayout::kRows));
+  };
+  if (a.carries == Attention::Carries::kInputs) return add(".mem", {width});
+  add(".key", {a.groups, a.width});
+  add(".value", {a.groups, a.width});
+}
+
+}  // namespace mnemon

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// Multi-head attention as data: what a model chooses of it, and the tensors and state
+// that follow.
+//
+//   q_i = W_q z_i + b_q,  k_j = W_k z_j + b_k,  v_j = W_v z_j + b_v
+//   s(i,j) = c q_i.k_j + position term,  c = 1/sqrt(K)
+//   y_i = W_o [sum_j softmax_j(s(i,j)) v_j of every head] + b_o
+// "Attention Is All You Need" (Vaswani et al., 2017), section 3.2. A query head h reads
+// the keys and values of group h G/H. The position term is one of
+//   linear biases  -slope_h |i - j|                    (Press, Smith, Lewis, 2021)
+//   learned tables c (u.k_j + q_i.R[z - d] + S[z - d]), d = i - j, z = `zero_row`
+//     ("Transformer-XL", Dai et al., 2019, section 3.3, with R and S in place of
+//     projected sinusoids; with `tied` S = u.R)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/blocks/tensor_list.h"
+#include "model/state/state.h"
+
+namespace mnemon {
+
+// Linear position biases.
+struct Alibi {
+  bool operator==(const Alibi&) const = default;
+};
+
+// Learned tables of relative positions.
+struct RelativePositions {
+  int64_t rows = 0;      // of R and S
+  int64_t zero_row = 0;  // that of distance 0; distance d has row zero_row - d
+  int64_t past = 0;      // rows that new weights favour near positions in, from 0 on
+  bool tied = false;     // S is no tensor; attention to a memory alone
+
+  // Positions before its own that a query can tell apart.
+  int64_t farthest() const { return zero_row; }
+  bool operator==(const RelativePositions&) const = default;
+};
+
+struct Attention {
+  enum class Sees {
+    kPast,    // its own position and those before it
+    kAll,     // all positions of a whole sequence
+    kMemory,  // the memories of the tokens before it (model/blocks/feedback_memory)
+  };
+  // What a sequence leaves behind in the sequence form: keys and values, or the inputs
+  // of the layer, which are projected again, outside the graph (Transformer-XL).
+  enum class Carries { kKeys, kInputs };
+  struct Biases {
+    bool query = false, key = false, value = false, output = false;
+    bool operator==(const Biases&) const = default;
+  };
+
+  int64_t heads = 1;   // H
+  int64_t groups = 1;  // G, of heads that share keys and values
+  int64_t width = 1;   // K, of a head
+  Sees sees = Sees::kPast;
+  // Positions before its own that a query sees at most; none: all of them, and the
+  // model has a context.
+  std::optional<int64_t> window = {};
+  // With kInputs: tokens of one call of the sequence form see each other, however far.
+  bool whole_segments = false;
+  Carries carries = Carries::kKeys;
+  Biases biases = {};
+  std::variant<std::monostate, Alibi, RelativePositions> positions = {};
+
+  const RelativePositions* relative() const {
+    return std::get_if<RelativePositions>(&positions);
+  }
+  bool alibi() const { return std::holds_alternative<Alibi>(positions); }
+  bool operator==(const Attention&) const = default;
+};
+
+// What is wrong with the settings in a model of `context` positions (StateSpec::
+// kUnlimited: any number), in words; nothing where they hold.
+std::vector<std::string> FaultsOf(const Attention& attention, int64_t context);
+
+// `base` is the name of the block, such as "layers.0.attn"; D = `width`. Without keys
+// and values where `shared_memory` says that the memory has them.
+void AddTensors(const Attention& attention, const std::string& base, int64_t width,
+                bool shared_memory, TensorList& list);
+
+// Entries of the step form. Attention to a memory has none of its own but u.k, and with
+// `shared_memory` not even keys and values.
+void AddState(const Attention& attention, const std::string& owner, int64_t context,
+              bool shared_memory, StateSpec& spec);
+// Entries of the carry of the sequence form, D = `width`; none of attention to a
+// memory.
+void AddCarry(const Attention& attention, const std::string& owner, int64_t width,
+              int64_t context, StateSpec& spec);
+
+}  // namespace mnemon

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Attention in step programs: the operation as data, made of packed weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "model/blocks/attention/settings.h"
+#include "model/compute/kernels.h"
+#include "model/compute/step_weights.h"
+#include "model/state/state.h"
+
+namespace mnemon {
+
+// x + W_o attend(W_q norm(x)), in one sub-layer. The matrix that makes queries, keys
+// and values has the rows of a head in panels of its own: `head_stride` outputs for
+// each head, its query first, then its key and value where `appends`.
+struct AttentionOp {
+  NormView norm;  // no gain: none
+  MatrixView project;
+  int64_t head_stride = 0;
+  bool appends = true;  // else a RememberOp has appended
+  AppendCall append;    // without rows; likewise attend
+  AttendCall attend;
+  MatrixView output;  // a slice per head
+};
+
+// Entries of a state spec that attention reads.
+struct AttentionEntries {
+  size_t key = 0, value = 0;
+  size_t fold = 0;  // of u.k; with relative positions
+};
+
+// What is appended for a position: the offsets of its entries, and u.
+AppendCall MakeAppend(const Attention& attention, const std::string& base,
+                      const StateSpec& spec, const AttentionEntries& entries,
+                      StepWeights& weights);
+
+// `base` is the name of the block. Weights are filled by weights.Pack().
+AttentionOp MakeAttention(const Attention& attention, const std::string& base,
+                          const NormView& norm, const StateSpec& spec,
+                          const AttentionEntries& entries, StepWeights& weights);
+
+// Slopes of linear biases [H], where there are any, else null.
+const float* MakeSlopes(const Attention& attention, StepWeights& weights);
+
+// c of the scores.
+float ScaleOf(const Attention& attention);
+
+}  // namespace mnemon

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#include "model/blocks/ends/step.h"
+
+#include <cmath>
+
+#include "model/compute/tensor_names.h"
+
+namespace mnemon {
+
+EmbedCall CallOf(const EmbedOp& op, const LogitsOp& logits) {
+  return {.rows = 0,
+          .width = logits.head.inputs,
+          .table = op.table,
+          .tied = op.table == nullptr ? &logits.head : nullptr,
+          .scale = op.scale,
+          .learned = op.learned,
+          .sinusoid = op.sinusoid ? op.sinusoid->view() : SinusoidView{}};
+}
+
+LogitsOp MakeLogits(const Head& head, StepWeights& weights) {
+  // The embedding is the head when they are tied, and then has no bias.
+  return {.norm = weights.Norm(names::kNorm),
+          .head = weights.Linear({head.tied ? names::kEmbed : names::kHead})};
+}
+
+EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& logits,
+                  int64_t width, int64_t context, StepWeights& weights) {
+  // In float32 the packed head serves as the embedding too.
+  const bool shared = head.tied && logits.head.format == WeightFormat::kFp32;
+  EmbedOp op{.table = shared ? nullptr : weights.Table(names::Weight(names::kEmbed)),
+             .scale = embedding.scaled
+                          ? static_cast<float>(std::sqrt(static_cast<double>(width)))
+                          : 1.0f,
+             .learned = nullptr,
+             .sinusoid = std::nullopt};
+  if (embedding.positions == Embedding::Positions::kLearned) {
+    op.learned = weights.Table(names::Weight(names::kPositions));
+  }
+  if (embedding.positions == Embedding::Positions::kSinusoidal) {
+    op.sinusoid.emplace(context, width);
+  }
+  return op;
+}
+
+}  // namespace mnemon

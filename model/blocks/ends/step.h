@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Embedding and head in step programs: the operations as data, made of packed weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "model/blocks/ends/settings.h"
+#include "model/blocks/ends/sinusoid.h"
+#include "model/compute/kernels.h"
+#include "model/compute/step_weights.h"
+
+namespace mnemon {
+
+struct EmbedOp {
+  const float* table = nullptr;  // [V, D]; null: the head, packed in float32
+  float scale = 1.0f;
+  const float* learned = nullptr;  // [P, D]
+  std::optional<SinusoidTable> sinusoid;
+};
+
+struct LogitsOp {
+  NormView norm;
+  MatrixView head;  // [V, D]
+};
+
+// A call without rows.
+EmbedCall CallOf(const EmbedOp& op, const LogitsOp& logits);
+
+// Weights are filled by weights.Pack().
+LogitsOp MakeLogits(const Head& head, StepWeights& weights);
+// The head may serve as the embedding too. D = `width`, P = `context`.
+EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& logits,
+                  int64_t width, int64_t context, StepWeights& weights);
+
+}  // namespace mnemon

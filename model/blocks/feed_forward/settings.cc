@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include "model/blocks/feed_forward/settings.h"
+
+namespace mnemon {
+
+std::vector<std::string> FaultsOf(const FeedForward& feed) {
+  if (feed.hidden < 1) return {"no hidden width"};
+  return {};
+}
+
+void AddTensors(const FeedForward& feed, const std::string& base, int64_t width,
+                TensorList& list) {
+  list.Linear(base + ".in", feed.hidden, width, /*bias=*/true);
+  if (feed.gated) list.Linear(base + ".factor", feed.hidden, width, /*bias=*/true);
+  list.Linear(base + ".out", width, feed.hidden, /*bias=*/true);
+}
+
+}  // namespace mnemon

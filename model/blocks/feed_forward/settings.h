@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// A feed-forward block as data: what a model chooses of it, and the tensors that
+// follow.
+//
+//   y = W_out act(W_in z + b_in) + b_out
+// and gated, "GLU Variants Improve Transformer" (Shazeer, 2020), equation 6, here with
+// biases:
+//   y = W_out (act(W_in z + b_in) * (W_factor z + b_factor)) + b_out
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/blocks/activation.h"
+#include "model/blocks/tensor_list.h"
+
+namespace mnemon {
+
+struct FeedForward {
+  int64_t hidden = 1;  // F
+  Activation activation = Activation::kRelu;
+  bool gated = false;
+
+  bool operator==(const FeedForward&) const = default;
+};
+
+// What is wrong with the settings, in words; nothing where they hold.
+std::vector<std::string> FaultsOf(const FeedForward& feed);
+
+// `base` is the name of the block, such as "layers.0.ff"; D = `width`.
+void AddTensors(const FeedForward& feed, const std::string& base, int64_t width,
+                TensorList& list);
+
+}  // namespace mnemon

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The memory of the Feedback Transformer as data: one vector per token, mixed from what
+// all layers made of it, which every layer attends to in place of its own past.
+//
+//   m_t = sum_{l=0..L} softmax(mix)_l x_t^l,  z_t^l = Attn(x_t^l, [m_0 .. m_{t-1}])
+// "Addressing Some Limitations of Transformers with Feedback Memory" (Fan, Lavril,
+// Grave, Joulin, Sukhbaatar, 2020), section 3. x^0 is the embedding. Keys and values of
+// a memory are made once, by every attention block on its own, or shared by all of
+// them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "model/blocks/attention/settings.h"
+#include "model/blocks/tensor_list.h"
+#include "model/state/state.h"
+
+namespace mnemon {
+
+struct FeedbackMemory {
+  bool shared = false;  // one key and one value map, without biases, for all blocks
+
+  bool operator==(const FeedbackMemory&) const = default;
+};
+
+// `attention` is any of the blocks that attend to the memory; D = `width`, L =
+// `layers`.
+void AddTensors(const FeedbackMemory& memory, const Attention& attention, int64_t width,
+                int64_t layers, TensorList& list);
+
+// The entries of the step form that no block has on its own: shared keys and values.
+void AddState(const FeedbackMemory& memory, const Attention& attention, int64_t context,
+              StateSpec& spec);
+// The carry of the sequence form: the memories themselves.
+void AddCarry(const Attention& attention, int64_t width, int64_t context,
+              StateSpec& spec);
+
+}  // namespace mnemon

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The memory in step programs: what is made of a token behind the last layer, once for
+// all blocks that read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/blocks/attention/step.h"
+#include "model/blocks/feedback_memory/settings.h"
+#include "model/compute/kernels.h"
+#include "model/compute/step_weights.h"
+#include "model/state/state.h"
+
+namespace mnemon {
+
+// The memory of a token, mixed from all layers, as keys and values: `maps` makes, for
+// each head, a key and a value of each append in order, `head_stride` outputs in all.
+struct RememberOp {
+  const float* mix = nullptr;  // [L+1]
+  MatrixView maps;
+  int64_t head_stride = 0;
+  int64_t pair_stride = 0;  // outputs from the key of an append to that of the next one
+  std::vector<AppendCall> appends;
+};
+
+// A block that reads the memory.
+struct MemoryReading {
+  const Attention* attention = nullptr;
+  std::string base;
+  AttentionEntries entries;
+};
+
+// All readings have heads of one shape. Weights are filled by weights.Pack().
+RememberOp MakeRemember(const FeedbackMemory& memory,
+                        const std::vector<MemoryReading>& readings,
+                        const StateSpec& spec, StepWeights& weights);
+
+}  // namespace mnemon

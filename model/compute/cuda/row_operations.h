@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Embed, Append and Mix of kernels.h on a device, and the norm of a row. All
+// threads of a block call them; the block is the share's worker. Between a call and one
+// that reads what it wrote there must be a barrier of all blocks. C++17.
+#pragma once
+
+#include "model/compute/cuda/numbers.h"
+
+namespace mnemon::device {
+
+// Calls one(row, i) for each number of rows begin .. end-1 of `width` numbers.
+template <class One>
+MNEMON_DEVICE void EachNumber(int64_t begin, int64_t end, int64_t width,
+                              const One& one) {
+  const int64_t count = (end - begin) * width;
+  for (int64_t n = ThreadIndex(); n < count; n += ThreadCount()) {
+    one(begin + n / width, n % width);
+  }
+}
+
+MNEMON_DEVICE float TableValue(const EmbedCall& call, int64_t id, int64_t i) {
+  if (call.tied == nullptr) return call.table[id * call.width + i];
+  const MatrixView& matrix = *call.tied;
+  const char* const slice = static_cast<const char*>(matrix.panels) +
+                            id / kPanel * matrix.panel_bytes +
+                            i / matrix.slice * matrix.slice_bytes;
+  return reinterpret_cast<const float*>(slice)[i % matrix.slice * kPanel + id % kPanel];
+}
+
+MNEMON_DEVICE float Sinusoid(const SinusoidView& view, int64_t position, int64_t i) {
+  const int64_t pair = i / 2 * 2;
+  const double* const a = view.coarse + position / view.stride * view.turns + pair;
+  const double* const b = view.fine + position % view.stride * view.turns + pair;
+  return static_cast<float>(i % 2 == 0 ? a[0] * b[1] + a[1] * b[0]
+                                       : a[1] * b[1] - a[0] * b[0]);
+}
+
+MNEMON_DEVICE void Embed(const EmbedCall& call, Share share) {
+  EachNumber(share.begin(call.rows), share.end(call.rows), call.width,
+             [&](int64_t r, int64_t i) {
+               float x = TableValue(call, call.ids[r], i) * call.scale;
+               if (call.learned != nullptr) {
+                 x += call.learned[call.positions[r] * call.width + i];
+               } else if (call.sinusoid.coarse != nullptr) {
+                 x += Sinusoid(call.sinusoid, call.positions[r], i);
+               }
+               call.out.row(r)[i] = Flushed(x);
+             });
+}
+
+// Appends one head of a row, by a warp. Sets a bit of *wrong where not all that it
+// wrote is finite.
+MNEMON_DEVICE void AppendHead(const AppendCall& call, int64_t r, int64_t h,
+                              uint32_t* wrong) {
+  const int64_t at = h * call.width;
+  const Place place = call.places[r];
+  const float* const key = call.key.row(r) + h * call.head_stride;
+  const float* const value = call.value.row(r) + h * call.head_stride;
+  float* const keys = place.block + call.key_offset + at * kBlockPositions + place.slot;
+  float* const values =
+      place.block + call.value_offset + at * kBlockPositions + place.slot * call.width;
+  float doubt = 0;  // NaN where a number is not finite
+  for (int64_t i = Lane(); i < call.width; i += kWarp) {
+    doubt += NotFinite(key[i]) + NotFinite(value[i]);
+    keys[i * kBlockPositions] = key[i];
+    values[i] = value[i];
+  }
+  if (call.fold_offset >= 0) {
+    const float* const bias = call.query_bias + at;
+    const float fold =
+        Flushed(HalfSumOf(static_cast<int>(call.width),
+                          [&](int i, float sum) { return Fma(key[i], bias[i], sum); }));
+    doubt += NotFinite(fold);
+    if (Lane() == 0)
+      place.block[call.fold_offset + h * kBlockPositions + place.slot] = fold;
+  }
+  if (!(doubt == 0.0f)) AtomicOr(wrong, 1);
+}
+
+MNEMON_DEVICE void Append(const AppendCall& call, Share share, uint32_t* wrong) {
+  const int64_t units = call.rows * call.heads, end = share.end(units);
+  for (int64_t unit = share.begin(units) + WarpIndex(); unit < end;
+       unit += WarpCount()) {
+    AppendHead(call, unit / call.heads, unit % call.heads, wrong);
+  }
+}
+
+MNEMON_DEVICE void Mix(const MixCall& call, Share share) {
+  EachNumber(share.begin(call.rows), share.end(call.rows), call.width,
+             [&](int64_t r, int64_t i) {
+               const float* in = call.in.row(r) + i;
+               float sum = 0;
+               for (int64_t l = 0; l < call.layers; ++l, in += call.layer_stride) {
+                 sum = Fma(call.weights[l], *in, sum);
+               }
+               call.out.row(r)[i] = Flushed(sum);
+             });
+}
+
+MNEMON_DEVICE bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
+  return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
+}
+
+// One row in place, by a warp.
+MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
+  struct Number {
+    float x, gain, bias;
+  };
+  const auto count = static_cast<float>(width);
+  // Each half of the warp makes the whole sum, of numbers read some at a time.
+  const auto half_sum = [&](const auto& next) {
+    const int lane = Lane() % 16;
+    float part = 0;
+    ReadAhead((width - lane + 15) / 16, [&](int n) { return row[lane + 16 * n]; },
+              [&](int /*n*/, float x) { part = next(x, part); });
+    return HalfSum(part);
+  };
+  const float mean =
+      Divide(half_sum([](float x, float sum) { return sum + x; }), count);
+  const float squares = half_sum([&](float x, float sum) {
+    const float away = x - mean;
+    return Fma(away, away, sum);
+  });
+  const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + 1e-5f));
+  WarpBarrier();
+  ReadAhead((width - Lane() + kWarp - 1) / kWarp,
+            [&](int n) {
+              const int i = Lane() + n * kWarp;
+              return Number{row[i], norm.gain[i], norm.bias[i]};
+            },
+            [&](int n, const Number& number) {
+              row[Lane() + n * kWarp] =
+                  Flushed(Fma((number.x - mean) * scale, number.gain, number.bias));
+            });
+}
+
+}  // namespace mnemon::device

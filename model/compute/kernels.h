@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+// The operations of a step, on rows: a row is one token of one session, rows of all
+// sessions of a step lie one below the other. C++17, for nvcc.
+//
+// Determinism: each number of a row is the same sequence of roundings whatever the
+// other rows, the number of rows, the worker that computes it, the number of workers
+// and the instruction set (docs/numerics.md). Sums over k or over positions run in a
+// fixed order:
+//   matrix        in each slice of inputs k upward, one accumulator per output,
+//                 multiply-add; the slices are added upward
+//   norm, sums    16 interleaved partial sums, then a tree (8, 4, 2, 1)
+//   attention     groups of kGroupBlocks blocks of 16 positions, counted from the
+//                 session's position 0, each with its own maximum; then the groups
+// kKernelRevision changes with any of it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/partition.h"
+#include "model/compute/feature_map.h"
+
+namespace mnemon {
+
+// The `index`-th of `count` workers.
+struct Share {
+  int index = 0;
+  int count = 1;
+
+  // Its part of `units` things: consecutive, the same ones for the same numbers.
+  constexpr int64_t begin(int64_t units) const {
+    return PartOf(units, index, count).begin;
+  }
+  constexpr int64_t end(int64_t units) const { return PartOf(units, index, count).end; }
+};
+
+// Positions per block of growing state: the width of a vector of positions, and the
+// unit of attention's reduction, counted from a session's absolute position 0.
+inline constexpr int kBlockPositions = 16;
+
+// Blocks whose scores are held at once.
+inline constexpr int kGroupBlocks = 32;
+
+// Most tokens one Segment may carry.
+inline constexpr int kMaxChunk = 64;
+
+// Outputs per panel of a packed matrix.
+inline constexpr int kPanel = 16;
+
+// Outputs in whole panels.
+inline constexpr int64_t Padded(int64_t outputs) {
+  return (outputs + kPanel - 1) / kPanel * kPanel;
+}
+
+// Inputs per slice of a matrix [N, K]: never more than 16 slices. An output projection
+// has one slice per head in place of it.
+inline constexpr int64_t SliceWidth(int64_t inputs) {
+  return 64 * ((inputs + 1023) / 1024);
+}
+
+// Part of every numerics_id: bumped when the bits of any operation change.
+inline constexpr int kKernelRevision = 4;
+
+// Smaller numbers are replaced by +0 where weights are packed, rows and state are
+// written and exponentials returned, so that subnormal ones do not arise in bulk.
+inline constexpr float kSmallest = 0x1p-48f;
+
+inline float Flush(float x) { return x > -kSmallest && x < kSmallest ? 0.0f : x; }
+
+// Bound of a change of fast weights, below which the state stays finite. A number is
+// below it exactly where its product with it is finite.
+inline constexpr float kMostChange = 0x1p64f;
+
+// How the weights of a matrix are stored. With kInt8 inputs become int8 too, slice by
+// slice, and are multiplied exactly; everything else is computed in float32.
+enum class WeightFormat : uint8_t { kFp32, kBf16, kInt8 };
+
+// As users name them.
+constexpr const char* NameOf(WeightFormat format) {
+  return format == WeightFormat::kFp32   ? "fp32"
+         : format == WeightFormat::kBf16 ? "bf16"
+                                         : "int8";
+}
+
+// Most inputs of a slice in int8: products of at most 127 x 127 then stay far from the
+// ends of int32, and up to 1,040 inputs a sum is exact in float32.
+inline constexpr int64_t kMaxInt8Slice = 16384;
+
+// W [N, K] as ceil(N / 16) panels of `slices()` slices. A slice of a panel holds, for
+// each of its inputs k, the weights of the 16 outputs side by side; in bfloat16, for
+// every two k, a uint32 for each output, the first weight in its lower half (the second
+// of the last is zero where their number is odd); in int8, for every four k, four bytes
+// for each output, which are the weights + 128 (bytes of inputs that do not exist are
+// never multiplied with anything but 0). Rows beyond N are zero bytes. Owned by a
+// PackedWeights.
+struct MatrixView {
+  int64_t outputs = 0;  // N
+  int64_t inputs = 0;   // K
+  int64_t slice = 0;    // inputs of a slice, >= 1; the last may have fewer
+  WeightFormat format = WeightFormat::kFp32;
+  const void* panels = nullptr;
+  int64_t panel_bytes = 0;      // from a panel to the next one, in the same slice
+  int64_t slice_bytes = 0;      // from a slice to the next one, of the same panel
+  const float* bias = nullptr;  // [N] and zeros up to whole panels; null: none
+  // In int8: what a weight of 1 stands for, [N] and zeros up to whole panels.
+  const float* scales = nullptr;
+
+  constexpr int64_t slices() const { return (inputs + slice - 1) / slice; }
+  constexpr int64_t panel_count() const { return Padded(outputs) / kPanel; }
+};
+
+// Panels in float32 [ceil(N / 16)][K][16] as a matrix of one slice.
+inline MatrixView OneSlice(int64_t outputs, int64_t inputs, const float* panels) {
+  return {outputs, inputs,
+          inputs,  WeightFormat::kFp32,
+          panels,  inputs * kPanel * static_cast<int64_t>(sizeof(float)),
+          0,       nullptr,
+          nullptr};
+}
+
+// A layer norm, eps 1e-5.
+struct NormView {
+  const float* gain = nullptr;  // [width]; null: no norm at all
+  const float* bias = nullptr;
+};
+
+// A matrix of floats with `stride` floats from row to row.
+struct Rows {
+  float* data = nullptr;
+  int64_t stride = 0;
+
+  constexpr float* row(int64_t r) const { return data + r * stride; }
+};
+struct ConstRows {
+  const float* data = nullptr;
+  int64_t stride = 0;
+
+  constexpr ConstRows(const float* d, int64_t s) : data(d), stride(s) {}
+  constexpr ConstRows(Rows rows) : data(rows.data), stride(rows.stride) {}
+  constexpr const float* row(int64_t r) const { return data + r * stride; }
+};
+
+// Sine and cosine at each frequency, interleaved, [positions][turns]: of the positions
+// that are multiples of `stride`, and of those below it. Null: none.
+struct SinusoidView {
+  const double* coarse = nullptr;
+  const double* fine = nullptr;
+  int64_t stride = 0;
+  int64_t turns = 0;
+};
+
+// out[r] = scale * table[ids[r]] + the vector of positions[r]: of a table, or sinusoids
+// as sums of a coarse and a fine angle, or nothing.
+struct EmbedCall {
+  int64_t rows = 0;
+  int64_t width = 0;                 // D
+  const float* table = nullptr;      // [V, D]
+  const MatrixView* tied = nullptr;  // in place of it: [V, D] packed in float32
+  float scale = 1.0f;
+  const int32_t* ids = nullptr;
+  const int64_t* positions = nullptr;
+  const float* learned = nullptr;  // [P, D]
+  SinusoidView sinusoid;
+  Rows out;
+};
+
+enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid };
+
+struct KeyRange;
+
+// out = act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)] [+ residual], row by
+// row. `residual` may be `out`.
+struct LinearCall {
+  int64_t rows = 0;
+  ConstRows in{nullptr, 0};       // [rows, K]
+  const int32_t* pick = nullptr;  // row r is in.row(pick[r]); null: in.row(r)
+  NormView norm;
+  MatrixView weights;
+  Act act = Act::kNone;
+  // G, of the same shape, slices and format; null: none.
+  const MatrixView* gate = nullptr;
+  ConstRows residual{nullptr, 0};  // [rows, N]; null data: none
+  // Where a row's range is empty, it becomes the residual; null: no row's is.
+  const KeyRange* key_ranges = nullptr;
+  Rows out;  // [rows, N]
+};
+
+// Sums of some slices of a product, as they are, for a Fold: part 0 of a row are the
+// slices added upward; where `each`, part i is the i-th of them alone. In int8 that is
+// the sum of integers, which waits for the scales of the row and of the outputs.
+struct PartsCall {
+  int64_t rows = 0;
+  ConstRows in{nullptr, 0};  // [rows, K]
+  MatrixView weights;
+  Part slices;
+  bool each = false;
+  int64_t part_stride = 0;  // floats to the same row of the next part
+  Rows out;                 // [rows, N], of part 0
+  Rows scales;              // [rows, slices], of a row's parts, in int8 where `each`
+};
+
+// out[r] = residual[r] + (part 0 + part 1 + .. + bias), parts added upward: what Linear
+// gives where part 0 begins with slice 0 and the others follow. With scales, each
+// part but part 0 is multiplied by its own and by that of each output.
+struct FoldCall {
+  int64_t rows = 0;
+  int64_t width = 0;         // N
+  ConstRows in{nullptr, 0};  // [rows, N], of part 0
+  int64_t parts = 0;         // at least 1
+  int64_t part_stride = 0;
+  const float* bias = nullptr;    // [N]; null: none
+  const float* scales = nullptr;  // [N], those of a matrix in int8; null: another one
+  ConstRows part_scales{nullptr, 0};  // [rows, parts - 1]
+  ConstRows residual{nullptr, 0};
+  const KeyRange* key_ranges = nullptr;  // as of Linear
+  Rows out;                              // may be the residual
+};
+
+// The keys that one row of attention reads: positions first .. last of its session, in
+// blocks.
+struct KeyRange {
+  const float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
+  int64_t base = 0;                      // the first block that is there
+  int64_t first = 0;
+  int64_t last = 0;   // first > last: sees nothing, the output is zero
+  int64_t query = 0;  // the row's own position, where distances start
+};
+
+// Groups of kGroupBlocks blocks that a range of keys is in.
+inline constexpr int64_t KeyGroups(const KeyRange& range) {
+  constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
+  return range.first > range.last ? 0 : range.last / kGroup - range.first / kGroup + 1;
+}
+
+// Scaled dot-product attention of each row and head over its range of keys:
+//   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
+//   out = sum_j softmax(s)_j v_j
+// Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
+// head [H][16][K].
+struct AttendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;  // K of a head
+  float scale = 1.0f;
+  ConstRows query{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  int64_t head_stride = 0;
+  Rows out;  // [rows, H K]
+  const KeyRange* key_ranges = nullptr;
+  int64_t groups = 0;      // the most of KeyGroups over the rows
+  int64_t key_offset = 0;  // floats from the start of a block
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
+  // R^T [H][K][table_rows], S^T [H][table_rows]; null: none. Row z is distance 0.
+  // 15 floats before and behind each table may be read.
+  const float* relative_key = nullptr;
+  const float* relative_bias = nullptr;
+  int64_t table_rows = 0;
+  int64_t zero_row = 0;
+  const float* slopes = nullptr;  // [H]; null: none
+};
+
+// Where one row's key, value and folded bias go: a block and the place within it.
+struct Place {
+  float* block = nullptr;
+  int64_t slot = 0;  // 0 .. 15
+};
+
+// Writes keys as columns, values as rows, and f = u.k per head. Says whether all that
+// it wrote is finite.
+struct AppendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;
+  const Place* places = nullptr;
+  ConstRows key{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  ConstRows value{nullptr, 0};
+  int64_t head_stride = 0;
+  int64_t key_offset = 0;
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;
+  const float* query_bias = nullptr;  // u [H K]
+};
+
+// Consecutive rows of one session, computed one after the other.
+struct FastWeightRun {
+  int64_t first = 0;
+  int64_t count = 0;
+  float* fixed = nullptr;  // the session's fixed entries
+};
+
+// Tokens of fast weights, per run and head in order, write before read:
+//   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
+//   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
+// phi is the feature map. The state comes from memory and goes back once per token.
+// Says whether all phi are finite, and what v or beta (v - W phi(k)) is below
+// kMostChange in size. W and z then stay finite, however many tokens come: phi is 1 at
+// most, and to the numbers from 2^90 on such changes add nothing.
+struct FastWeightCall {
+  int64_t first_head = 0;
+  int64_t heads = 0;  // from there on
+  int64_t width = 0;  // K
+  FeatureMap map;     // N features
+  int64_t runs = 0;
+  const FastWeightRun* run = nullptr;  // [runs]
+  // Within the fixed entries: W^T [H][N][K]; z [H][N], -1: none.
+  int64_t state_offset = 0;
+  int64_t normaliser_offset = -1;
+  // [rows], a head's at a multiple of head_stride.
+  ConstRows query{nullptr, 0}, key{nullptr, 0}, value{nullptr, 0};
+  int64_t head_stride = 0;
+  ConstRows beta{nullptr, 0};  // [rows, H], after the sigmoid; null data: the sum rule
+  Rows out;                    // [rows, H K]
+};
+
+// out[r] = sum_l weights[l] in_l[r], l in order.
+struct MixCall {
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t layers = 0;
+  const float* weights = nullptr;  // [layers]
+  ConstRows in{nullptr, 0};        // of the first layer
+  int64_t layer_stride = 0;        // floats to the same row of the next one
+  Rows out;
+};
+
+// out[r] = act(norm(in[r])). `out` may be `in`.
+struct NormCall {
+  int64_t rows = 0;
+  int64_t width = 0;
+  ConstRows in{nullptr, 0};
+  NormView norm;
+  Act act = Act::kNone;
+  Rows out;
+};
+
+// Scores of consecutive queries of one head become attention weights, in place:
+//   w_j = softmax_j(scale s_j - slope |query - j|)
+// over the keys that take part; zero for the others, and everywhere where none does.
+struct SoftmaxCall {
+  int64_t rows = 0;
+  int64_t keys = 0;
+  int64_t query = 0;  // the position of row 0
+  float scale = 1.0f;
+  float slope = 0;
+  bool causal = false;            // keys up to the query's own position take part
+  const uint8_t* mask = nullptr;  // [rows, keys], non-zero = takes part; null: all
+  Rows scores;                    // [rows, keys]
+};
+
+// Those of heads begin .. end-1 alone.
+inline AppendCall HeadsOf(AppendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.key.data += heads.begin * call.head_stride;
+  call.value.data += heads.begin * call.head_stride;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.query_bias != nullptr) call.query_bias += rows;
+  return call;
+}
+
+inline AttendCall HeadsOf(AttendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.query.data += heads.begin * call.head_stride;
+  call.out.data += rows;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.relative_key != nullptr) call.relative_key += rows * call.table_rows;
+  if (call.relative_bias != nullptr) {
+    call.relative_bias += heads.begin * call.table_rows;
+  }
+  if (call.slopes != nullptr) call.slopes += heads.begin;
+  return call;
+}
+
+inline FastWeightCall HeadsOf(FastWeightCall call, Part heads) {
+  call.first_head += heads.begin;
+  call.heads = heads.size();
+  return call;
+}
+
+}  // namespace mnemon

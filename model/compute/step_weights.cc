@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "model/compute/step_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "base/check.h"
+#include "model/compute/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+// What one thread packs at once, about.
+constexpr int64_t kPartFloats = int64_t{1} << 16;
+
+}  // namespace
+
+StepWeights::StepWeights(const TensorViews& views, const StepOptions& options)
+    : views_(views),
+      stream_(options.stream),
+      pool_(*options.pool),
+      packed_(options.format) {}
+
+const TensorView* StepWeights::Find(std::string_view name) const {
+  for (const TensorView& view : views_) {
+    if (view.name == name) return &view;
+  }
+  return nullptr;
+}
+
+const TensorView& StepWeights::Get(std::string_view name) const {
+  const TensorView* view = Find(name);
+  MNEMON_CHECK(view != nullptr);
+  return *view;
+}
+
+void StepWeights::Later(std::initializer_list<std::span<const std::byte>> sources,
+                        std::function<void()> fill) {
+  Part& part = parts_.emplace_back(std::move(fill));
+  for (const std::span<const std::byte> source : sources) {
+    const std::byte* const end = source.data() + source.size();
+    if (part.end == nullptr || std::less<>()(part.end, end)) part.end = end;
+    if (part.begin == nullptr || std::less<>()(source.data(), part.begin)) {
+      part.begin = source.data();
+    }
+  }
+}
+
+MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outputs,
+                             const MatrixUse& use) {
+  bool bias = false;
+  for (const std::string& base : bases) {
+    bias = bias || Find(names::Bias(base)) != nullptr;
+  }
+  const int64_t inputs = Get(names::Weight(bases[0])).shape[1];
+  return packed_.Room(MatrixFormat(packed_.format(), inputs, use), outputs, inputs,
+                      bias, use.slice);
+}
+
+void StepWeights::FillLater(const MatrixView& room, const std::string& base,
+                            int64_t piece, const std::function<int64_t(int64_t)>& at) {
+  // Calls fill(output, first row, rows) for rows begin .. end-1 of the base.
+  const auto each_piece = [piece, at](int64_t begin, int64_t end, const auto& fill) {
+    while (begin < end) {
+      const int64_t within = begin % piece,
+                    rows = std::min(piece - within, end - begin);
+      fill(at(begin / piece) + within, begin, rows);
+      begin += rows;
+    }
+  };
+  if (const TensorView* bias = Find(names::Bias(base)); bias != nullptr) {
+    Later({std::as_bytes(bias->values())}, [room, each_piece, from = bias->values()] {
+      each_piece(0, static_cast<int64_t>(from.size()),
+                 [&](int64_t output, int64_t first, int64_t rows) {
+                   PackedWeights::FillBias(room, output, from.subspan(first, rows));
+                 });
+    });
+  }
+  const TensorView& weights = Get(names::Weight(base));
+  const int64_t width = room.inputs, rows = weights.shape[0];
+  const int64_t most = std::max<int64_t>(1, kPartFloats / width / kPanel) * kPanel;
+  // Parts of weights of either type, written by `fill`.
+  const auto in_parts = [&](auto all, auto fill) {
+    for (int64_t first = 0; first < rows; first += most) {
+      const int64_t end = std::min(rows, first + most);
+      const auto some = all.subspan(first * width, (end - first) * width);
+      Later({std::as_bytes(some)}, [room, each_piece, fill, some, width, first, end] {
+        each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+          fill(room, output, some.subspan((row - first) * width, count * width));
+        });
+      });
+    }
+  };
+  if (weights.int8 == nullptr) {
+    in_parts(weights.values(), PackedWeights::Fill);
+    return;
+  }
+  MNEMON_CHECK(room.format == WeightFormat::kInt8);
+  in_parts(std::span(weights.int8, weights.count()), PackedWeights::FillInt8Rows);
+  const std::span scales(weights.scales, static_cast<size_t>(rows));
+  Later({std::as_bytes(scales)}, [room, each_piece, scales, rows] {
+    each_piece(0, rows, [&](int64_t output, int64_t row, int64_t count) {
+      PackedWeights::FillScales(room, output, scales.subspan(row, count));
+    });
+  });
+}
+
+MatrixView StepWeights::Linear(const std::vector<std::string>& bases,
+                               const MatrixUse& use) {
+  int64_t outputs = 0;
+  for (const std::string& base : bases) outputs += Get(names::Weight(base)).shape[0];
+  const MatrixView room = Room(bases, outputs, use);
+  int64_t begin = 0;
+  for (const std::string& base : bases) {
+    const int64_t rows = Get(names::Weight(base)).shape[0];
+    FillLater(room, base, rows, [begin](int64_t) { return begin; });
+    begin += rows;
+  }
+  return room;
+}
+
+MatrixView StepWeights::ByHead(const std::vector<std::string>& bases,
+                               int64_t head_width, const MatrixUse& use) {
+  const int64_t heads = Get(names::Weight(bases[0])).shape[0] / head_width;
+  const int64_t stride = HeadStride(bases.size(), head_width);
+  const MatrixView room = Room(bases, heads * stride, use);
+  for (size_t b = 0; b < bases.size(); ++b) {
+    const int64_t begin = HeadStride(b, head_width);
+    FillLater(room, bases[b], head_width,
+              [begin, stride](int64_t head) { return begin + head * stride; });
+  }
+  return room;
+}
+
+const float* StepWeights::Table(std::string_view name) {
+  const std::span<const float> all = Get(name).values();
+  float* const to = packed_.Make(static_cast<int64_t>(all.size()));
+  for (size_t first = 0; first < all.size(); first += kPartFloats) {
+    const auto some =
+        all.subspan(first, std::min<size_t>(kPartFloats, all.size() - first));
+    Later({std::as_bytes(some)},
+          [to = to + first, some] { std::ranges::transform(some, to, Flush); });
+  }
+  return to;
+}
+
+NormView StepWeights::Norm(const std::string& base) {
+  return {.gain = Table(names::Weight(base)), .bias = Table(names::Bias(base))};
+}
+
+void StepWeights::Pack() {
+  std::ranges::stable_sort(parts_, std::less<>(), &Part::end);
+  // Where the weights begin that part i and those behind it read.
+  std::vector<const std::byte*> needed(parts_.size());
+  for (size_t i = parts_.size(); i-- > 0;) {
+    needed[i] = parts_[i].begin;
+    if (i + 1 < parts_.size()) {
+      needed[i] = std::min(needed[i], needed[i + 1], std::less<>());
+    }
+  }
+  std::mutex mutex;
+  // Guarded by mutex:
+  std::vector<bool> done(parts_.size());
+  size_t first = 0;  // that is not done
+  std::atomic<size_t> next = 0;
+  const auto work = [&](int) {
+    for (size_t i = next++; i < parts_.size(); i = next++) {
+      if (stream_.await) stream_.await(parts_[i].end);
+      parts_[i].fill();
+      if (!stream_.release_before) continue;
+      const std::byte* begin = nullptr;
+      {
+        std::lock_guard lock(mutex);
+        done[i] = true;
+        if (!done[first]) continue;
+        while (first < parts_.size() && done[first]) ++first;
+        begin = parts_[first - 1].end;  // what lies behind it may not be there
+        if (first < parts_.size())
+          begin = std::min(begin, needed[first], std::less<>());
+      }
+      stream_.release_before(begin);
+    }
+  };
+  pool_.Run(
+      [](void* given, int index) { (*static_cast<decltype(work)*>(given))(index); },
+      const_cast<void*>(static_cast<const void*>(&work)));
+  parts_ = {};
+  views_ = {};
+}
+
+}  // namespace mnemon

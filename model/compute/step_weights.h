@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// The weights of a step form: found among the views of a model by name and packed.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/compute/kernels.h"
+#include "model/compute/packed_weights.h"
+#include "model/compute/step_options.h"
+#include "model/compute/thread_pool.h"
+#include "model/compute/weights.h"
+
+namespace mnemon {
+
+// Names as of TensorsOf. First a step form asks for what it needs
+// and gets where it will be; then Pack() writes all of it, in parts on all threads of
+// the pool, in the order in which the weights are read. What the views show must
+// outlive Pack, and is not needed afterwards.
+class StepWeights {
+ public:
+  StepWeights(const TensorViews& views, const StepOptions& options);
+
+  // Their data may be read by what Pack calls alone. Null when there is none of that
+  // name.
+  const TensorView* Find(std::string_view name) const;
+  // REQUIRES: there is one.
+  const TensorView& Get(std::string_view name) const;
+
+  // base.weight [N, K] and base.bias, as far as it is there, of each base one below
+  // the other.
+  MatrixView Linear(const std::vector<std::string>& bases, const MatrixUse& use = {});
+  // The same with the rows of each head together, in panels of their own, those of the
+  // first base first: HeadStride(bases, head_width) outputs for each head.
+  MatrixView ByHead(const std::vector<std::string>& bases, int64_t head_width,
+                    const MatrixUse& use = {});
+  static int64_t HeadStride(size_t bases, int64_t head_width) {
+    return static_cast<int64_t>(bases) * Padded(head_width);
+  }
+  // As it is, in float32.
+  const float* Table(std::string_view name);
+  NormView Norm(const std::string& base);
+  // Makes room at once.
+  float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
+  // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
+  void Later(std::initializer_list<std::span<const std::byte>> sources,
+             std::function<void()> fill);
+
+  void Pack();
+
+  const PackedWeights& packed() const { return packed_; }
+
+ private:
+  MatrixView Room(const std::vector<std::string>& bases, int64_t outputs,
+                  const MatrixUse& use);
+  // Has Pack fill in a base whose pieces, of so many rows, lie apart: piece i begins at
+  // output at(i).
+  void FillLater(const MatrixView& room, const std::string& base, int64_t piece,
+                 const std::function<int64_t(int64_t)>& at);
+
+  // Part of what Pack does: reads weights from `begin` to `end`.
+  struct Part {
+    std::function<void()> fill;
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+  };
+
+  TensorViews views_;
+  const WeightStream stream_;
+  ThreadPool& pool_;
+  PackedWeights packed_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace mnemon

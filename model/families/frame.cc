@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "model/families/frame.h"
+
+namespace mnemon {
+namespace {
+
+Embedding::Positions PositionsOf(const ModelConfig& config) {
+  switch (config.position_kind) {
+    case PositionKind::kSinusoidal:
+      return Embedding::Positions::kSinusoidal;
+    case PositionKind::kLearned:
+      return Embedding::Positions::kLearned;
+    default:
+      return Embedding::Positions::kNone;
+  }
+}
+
+}  // namespace
+
+ModelDescription FrameOf(const ModelConfig& config) {
+  return {.width = config.d_model,
+          .vocab = config.vocab,
+          .dropout = config.dropout,
+          .embedding = {.scaled = config.embed_scale, .positions = PositionsOf(config)},
+          .layers = {},
+          .memory = {},
+          .head = {.tied = config.tie_head}};
+}
+
+FeedForward FeedForwardOf(const ModelConfig& config) {
+  return {
+      .hidden = config.d_ff, .activation = config.activation, .gated = config.gated};
+}
+
+void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,
+               ModelDescription& model) {
+  const std::vector<SubLayer> layer = {
+      {.name = "attn", .norm = norm, .block = mixer},
+      {.name = "ff", .norm = Norm::kLayer, .block = FeedForwardOf(config)}};
+  model.layers.assign(static_cast<size_t>(config.layers), layer);
+}
+
+}  // namespace mnemon

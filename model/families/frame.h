@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What the architectures of our own configuration files have in common.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "model/description/description.h"
+#include "model/families/config.h"
+
+namespace mnemon {
+
+// Sizes, dropout, embedding and head, without layers. REQUIRES: validated.
+ModelDescription FrameOf(const ModelConfig& config);
+
+FeedForward FeedForwardOf(const ModelConfig& config);
+
+// L layers of `mixer`, named attn, and the feed-forward block, named ff.
+void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,
+               ModelDescription& model);
+
+}  // namespace mnemon

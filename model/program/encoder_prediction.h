@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// One prediction of an encoder on the kernels of the CPU, piece by piece.
+//
+// Sequences go through the layers in groups: one long one, or several short ones whose
+// rows share the matrices. A layer first projects all rows of its group; keys and
+// values are laid out as packed matrices, so that scores and mixed values are matrix
+// products too. Then, block by block of rows, come attention, its output and the
+// feed-forward sub-layers behind it. Every number is computed row by row and head by
+// head from its own sequence: neither the groups nor the pieces reach the bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "model/compute/cpu_team.h"
+#include "model/compute/packed_weights.h"
+#include "model/decoder/decoder.h"
+#include "model/description/description.h"
+#include "model/program/encoder_buffers.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+struct EncoderAttention {
+  Attention settings;
+  NormView norm;               // no gain: none
+  MatrixView query_key_value;  // [3 H K, D]
+  MatrixView output;
+  float scale = 1.0f;
+  const float* slopes = nullptr;  // [H]; null: none
+};
+
+// Sub-layers that go together: one of attention, and the feed-forwards behind it.
+struct EncoderPhase {
+  std::optional<EncoderAttention> attention;  // none: those before the first one
+  std::vector<FeedForwardOp> feeds;
+};
+
+// What no prediction changes.
+struct EncoderModel {
+  const ModelDescription description;
+  const EmbedOp embed;
+  const LogitsOp logits;  // its norm stands behind head_in
+  std::vector<EncoderPhase> phases;
+  MatrixView head_in;
+  NormView logits_norm;  // null: none
+
+  Act head_act() const { return ActOf(description.head.classifier->activation); }
+};
+
+class EncoderPrediction final : public Prediction {
+ public:
+  // `input` was checked; `model` and `team` must outlive it, `workers` is the size
+  // of their pool. May throw std::bad_alloc.
+  EncoderPrediction(const EncoderModel& model, CpuTeam& team, int workers,
+                    Predictor::Input input);
+
+  absl::StatusOr<bool> Advance() override;
+  int64_t multiply_adds() const override { return multiply_adds_; }
+  Predictor::Output TakeOutput() override { return std::move(buffers_.output); }
+
+ private:
+  using Kind = EncoderBuffers::Kind;
+  using Step = EncoderBuffers::Step;
+  using Tile = EncoderBuffers::Tile;
+  using QueryKey = EncoderBuffers::QueryKey;
+
+  void BeginGroup();
+  void BeginPhase();
+  void BeginStep();
+  void EndStep();
+
+  const Step& step() const { return buffers_.steps[step_]; }
+  int64_t Units() const;
+  // The weights that the step multiplies by; no outputs where it has none.
+  MatrixView Matrix() const;
+  int64_t Factors() const;   // 2 where the product is gated, else 1
+  int64_t Products() const;  // multiply-adds of a unit, as they are computed
+  void Compute(int64_t first, int64_t count);
+  // Computes `panels` of the product: all of them, unless one row is divided.
+  void Multiply(int64_t first, int64_t count, Part panels);
+
+  void Embed(int64_t first, int64_t count);
+  void Attend(int64_t first, int64_t count);
+  void AttendUnit(CpuWorker& k, int worker, int64_t unit);
+  // From rows of buffers_.projected to queries, keys and, where it is not null, values.
+  void Spread(int64_t first, int64_t count, QueryKey& to, UnsetFloats* values);
+  void Weigh(CpuWorker& k, const QueryKey& from, const Tile& tile, int64_t head,
+             Rows scores);
+  float* MapRow(int64_t row, int64_t head);
+
+  int64_t phases() const { return static_cast<int64_t>(model_.phases.size()); }
+  const EncoderPhase& phase() const { return model_.phases[phase_ - 1]; }
+  const EncoderAttention& attention() const { return *phase().attention; }
+  int64_t heads() const { return attention().settings.heads; }
+  int64_t head_width() const { return attention().settings.width; }
+
+  const EncoderModel& model_;
+  CpuTeam& team_;
+  const Predictor::Input input_;
+  const EncoderShape shape_;
+  const int64_t time_;
+  const bool notebook_;
+  EncoderBuffers buffers_;
+
+  int64_t sequence_ = 0;  // the first of the group
+  int64_t rows_ = 0;      // of the group
+  int64_t phase_ = 0;     // 0: embedding, then those of the model, then the head
+  size_t map_ = 0;        // of the output: blocks of attention before this phase
+  size_t step_ = 0;       // of the phase
+  int64_t unit_ = 0;      // the next one of the step
+  int64_t panel_ = 0;     // the next one of its row, where rows are divided
+  int64_t multiply_adds_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What the step of a token can tell of itself: from introspections to the views that a
+// step program fills.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/decoder/decoder.h"
+#include "model/program/step_program.h"
+#include "model/program/step_view.h"
+
+namespace mnemon {
+
+// One thread at a time.
+class StepIntrospection {
+ public:
+  // The program outlives it.
+  explicit StepIntrospection(const StepProgram& program);
+
+  // What tokens of the program have.
+  const IntrospectionFields& fields() const { return fields_; }
+
+  // Makes room in the introspections of these segments for what they name. Returns
+  // their views, in order, but for the runs; valid until the next call, and while the
+  // introspections are. Throws std::bad_alloc.
+  std::span<const StepView> MakeViews(std::span<const Segment> segments);
+
+ private:
+  // Those of a kind. What they tell is a table [L, H, ..]: only where heads are even.
+  struct Blocks {
+    int64_t layers = 0, heads = 0;
+    bool even = true;
+
+    void Add(int64_t its_heads) {
+      even = even && (layers == 0 || its_heads == heads);
+      heads = its_heads;
+      ++layers;
+    }
+    int64_t all() const { return layers * heads; }
+  };
+
+  StepView ViewOf(int64_t position, Introspection& out) const;
+
+  const StepProgram& program_;
+  IntrospectionFields fields_;
+  Blocks attention_, fast_;
+  int64_t fast_floats_ = 0;  // of the largest W of a block
+  std::vector<StepView> views_;
+  std::vector<float> before_;
+};
+
+}  // namespace mnemon

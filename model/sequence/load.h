@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The loading of a checkpoint directory into a model in its sequence form, or into what
+// serves it, in a program that has libtorch.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "absl/status/statusor.h"
+#include "model/families/config.h"
+#include "model/load/load.h"
+#include "model/sequence/model.h"
+#include "model/text/tokenizer.h"
+
+namespace mnemon {
+
+struct LoadedModel {
+  ModelConfig config;
+  ModelDescription description;
+  std::string model_id;  // see docs/checkpoint_format.md
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+};
+
+struct LoadOptions {
+  // Refuse weights that hold NaN or infinity.
+  bool refuse_non_finite = true;
+  // Where the weights go.
+  at::Device device = at::kCPU;
+};
+
+// The errors of ReadModelFiles, FAILED_PRECONDITION for int8 weights,
+// RESOURCE_EXHAUSTED; nothing is half-loaded.
+absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
+                                           const LoadOptions& options = {});
+
+// As LoadServedModel, but the default decoder, where it serves, is this program's own,
+// on `device`. May throw c10::Error.
+absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
+                                         const DecoderOptions& options);
+
+}  // namespace mnemon

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Conversion between safetensors and ATen tensors.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/io/safetensors.h"
+#include "model/sequence/model.h"
+
+namespace mnemon {
+
+using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
+
+// F32, F64, I64, I32, U8, I8, I16, BOOL, F16 and BF16 tensors, copied out.
+absl::StatusOr<at::Tensor> ToTensor(const Safetensors& file, const TensorInfo& info);
+absl::StatusOr<std::string> FormatTensors(const NamedTensorList& tensors);
+
+// Copies weights into `model`. Missing and extra tensors, wrong shapes and types, and
+// (by option) non-finite values are one INVALID_ARGUMENT that lists them all; on error
+// the model is unchanged.
+absl::Status LoadWeights(const Safetensors& file, bool refuse_non_finite, Model& model);
+
+// model.safetensors of a float32 model.
+absl::StatusOr<std::string> FormatWeights(Model& model);
+
+}  // namespace mnemon

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The parts that the tests of the kernels share: every target of this machine, drawn
+// numbers, and calls split over workers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/compute/cpu_operations.h"
+#include "model/compute/packed_weights.h"
+#include "tests/fakes/device_operations.h"
+
+namespace mnemon {
+
+inline std::vector<float> Drawn(int64_t count, uint32_t seed, float size = 1.0f) {
+  std::minstd_rand random(seed * 2654435761u + 1);
+  std::uniform_real_distribution<float> value(-size, size);
+  std::vector<float> floats(static_cast<size_t>(count));
+  for (float& f : floats) f = value(random);
+  return floats;
+}
+
+inline constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kBf16,
+                                            WeightFormat::kInt8};
+
+inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+
+// max |a - b| / (1 + max |b|); infinite where one is not a number.
+inline float Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float most = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float away = std::abs(a[i] - b[i]);
+    most = std::max(most, std::isnan(away) ? HUGE_VALF : away);
+    size = std::max(size, std::abs(b[i]));
+  }
+  return most / (1 + size);
+}
+
+// Row-major weights [outputs, inputs].
+struct PlainMatrix {
+  const float* weights = nullptr;
+  const float* bias = nullptr;  // [outputs]; null: none
+  int64_t outputs = 0;
+};
+
+// One below the other, in the format of `packed`. Where one part has a bias, the others
+// get zeros. `slice` as of PackedWeights::Room.
+inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts,
+                       int64_t inputs, int64_t slice = 0) {
+  int64_t outputs = 0;
+  bool bias = false;
+  for (const PlainMatrix& part : parts) {
+    outputs += part.outputs;
+    bias = bias || part.bias != nullptr;
+  }
+  const MatrixView room = packed.Room(packed.format(), outputs, inputs, bias, slice);
+  int64_t at = 0;
+  for (const PlainMatrix& part : parts) {
+    const auto rows = static_cast<size_t>(part.outputs);
+    PackedWeights::Fill(room, at, {part.weights, rows * static_cast<size_t>(inputs)});
+    if (part.bias != nullptr) PackedWeights::FillBias(room, at, {part.bias, rows});
+    at += part.outputs;
+  }
+  return room;
+}
+
+// All of this machine, the reference too, and the emulated device.
+inline std::vector<CpuOperations> AllOperations() {
+  std::vector<CpuOperations> all(AllCpuOperations().begin(), AllCpuOperations().end());
+  if (CanEmulateDevices()) all.push_back(DeviceOperations());
+  return all;
+}
+
+class TargetTest : public testing::TestWithParam<std::string> {
+ protected:
+  const CpuOperations& target() const {
+    return emulated() ? DeviceOperations() : *FindCpuOperations(GetParam()).value();
+  }
+  const CpuOperations& reference() const { return ReferenceOperations(); }
+  // Whose bits all others have.
+  const CpuOperations& best() const { return AllCpuOperations().front(); }
+  // Whether it is the emulated device, which takes a thousand times as long.
+  bool emulated() const { return GetParam() == DeviceOperations().target; }
+};
+
+// All targets but the reference, and besides them the emulated device.
+inline std::vector<std::string> TargetsUnderTest() {
+  std::vector<std::string> targets = CpuTargets();
+  targets.pop_back();
+  if (CanEmulateDevices()) targets.emplace_back(DeviceOperations().target);
+  return targets;
+}
+
+inline std::string TargetName(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+}  // namespace mnemon
