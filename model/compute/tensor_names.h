@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tensors of model.safetensors, for every architecture. Import maps foreign names
-// to these; models visit their weights under them. Linear weights are [out, in].
+// The tensors of model.safetensors as our families name them; those of any description
+// are TensorsOf (model/description). Import maps foreign names to these. Linear weights
+// are [out, in].
 //
 //   embed.weight                    [V, D]     token embedding
 //   positions.weight                [P, D]     causal and encoder, learned positions

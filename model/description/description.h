@@ -48,7 +48,8 @@ struct SubLayer {
 struct ModelDescription {
   int64_t width = 0;  // D
   int64_t vocab = 0;  // V
-  // Positions of a sequence at most; StateSpec::kUnlimited: any number.
+  // Positions of a sequence at most, those of its growing state; StateSpec::kUnlimited:
+  // any number.
   int64_t context = StateSpec::kUnlimited;
   // Takes sequences whole and keeps no state: a predictor, no decoder.
   bool whole_sequences = false;
@@ -63,8 +64,8 @@ struct ModelDescription {
 };
 
 // OK where every part of the code can compute the model; else INVALID_ARGUMENT lists
-// all faults. Sizes together stay below 2^40 numbers (checked arithmetic; nothing is
-// allocated).
+// the faults, those of sizes before others. Sizes together stay below 2^40 numbers
+// (checked arithmetic; nothing is allocated).
 absl::Status CheckDescription(const ModelDescription& model);
 
 // What follows. REQUIRES: CheckDescription accepts the model.
@@ -83,7 +84,8 @@ std::vector<TensorShape> StoredTensors(const ModelDescription& model, bool int8)
 struct DescribedState {
   StateSpec spec;
   int64_t memory = -1;  // the first shared entry of the memory; -1: none
-  std::vector<std::vector<size_t>> first;  // of each sub-layer
+  // Where the entries of each sub-layer begin, also of one that has none.
+  std::vector<std::vector<size_t>> first;
 };
 // Of the step form.
 DescribedState StateOf(const ModelDescription& model);

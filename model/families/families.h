@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Families of models: each is a way from a configuration file to a description. This
-// folder alone knows an architecture's name; what computes a model knows its
-// description.
+// Families of models: each is a way from a configuration file to a description. What
+// computes a model knows its description, not its architecture's name.
 #pragma once
 
 #include <span>
@@ -27,8 +26,9 @@ struct Family {
   // REQUIRES: validated.
   ModelDescription (*describe)(const ModelConfig& config);
   // A model of this architecture as it is measured, but for its sizes
-  // (bench/model_size.h); and that of its reference experiment.
+  // (bench/model_size.h).
   ModelConfig (*usual)();
+  // That of its reference experiment.
   ModelConfig (*reference)();
   // Tiny configurations that together reach every branch of the architecture. Property
   // tests run over them.
@@ -45,7 +45,7 @@ std::span<const Family> Families();
 absl::StatusOr<const Family*> FindFamily(std::string_view name);
 
 // The description of a model that its configuration defines. INVALID_ARGUMENT lists
-// every fault of the configuration in one error.
+// every fault of the configuration in one error, or what CheckDescription finds.
 absl::StatusOr<ModelDescription> DescribeModel(const ModelConfig& config);
 
 // Names as users type them: those of the table in its order, each followed by its

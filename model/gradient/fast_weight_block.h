@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The fast weights sub-layer in training: x + drop(Wo Read(x) + bo), where queries,
-// keys and values are projections of x itself, without a norm.
+// The fast weights sub-layer in training: x + drop(Wo Read(z) + bo), where queries,
+// keys and values are projections of z, which is x or its norm.
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,7 @@ class GradientPass {
   virtual std::vector<Part> UnusedGradients() const = 0;
 };
 
-// The pass of a model. `pool` must outlive it.
+// The pass of a model that CheckDescription accepts. `pool` must outlive it.
 template <class Real>
 std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelDescription& model,
                                                      const FlatLayout& layout,

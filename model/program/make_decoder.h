@@ -36,7 +36,8 @@ struct DecoderOptions {
 
 // The step form with the weights that `views` show, or the predictor. `views` are all
 // tensors of the model, which come by `stream`; where some are int8, all are that may
-// be (StoredTensors). FAILED_PRECONDITION for a model of the other kind;
+// be (StoredTensors). REQUIRES: CheckDescription accepts the model.
+// FAILED_PRECONDITION for a model of the other kind;
 // INVALID_ARGUMENT for another format than int8 of int8 weights; RESOURCE_EXHAUSTED
 // without memory, or where the device cannot hold a row of the model.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelDescription& model,

@@ -34,7 +34,7 @@ struct Alibi {
 struct RelativePositions {
   int64_t rows = 0;      // of R and S
   int64_t zero_row = 0;  // that of distance 0; distance d has row zero_row - d
-  int64_t past = 0;      // rows that new weights favour near positions in, from 0 on
+  int64_t past = 0;      // new weights prefer near positions in rows 0 .. past-1
   bool tied = false;     // S is no tensor; attention to a memory alone
 
   // Positions before its own that a query can tell apart.
@@ -56,12 +56,13 @@ struct Attention {
     bool operator==(const Biases&) const = default;
   };
 
-  int64_t heads = 1;   // H
-  int64_t groups = 1;  // G, of heads that share keys and values
-  int64_t width = 1;   // K, of a head
+  int64_t heads = 1;  // H
+  // G, of heads that share keys and values; what is computed so far has G = H.
+  int64_t groups = 1;
+  int64_t width = 1;  // K, of a head
   Sees sees = Sees::kPast;
-  // Positions before its own that a query sees at most; none: all of them, and the
-  // model has a context.
+  // Positions before its own that a query sees at most; none: all of them, in a model
+  // that has a context.
   std::optional<int64_t> window = {};
   // With kInputs: tokens of one call of the sequence form see each other, however far.
   bool whole_segments = false;
