@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
-#include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/families/families.h"
 #include "train/curriculum.h"

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/quote.h"
-#include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/blocks/attention/alibi.h"
 #include "model/compute/tensor_names.h"

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <set>
 #include <type_traits>
 #include <utility>

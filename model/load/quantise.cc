@@ -16,7 +16,6 @@
 #include "base/strings.h"
 #include "model/compute/packed_weights.h"
 #include "model/compute/tensor_names.h"
-#include "model/families/families.h"
 #include "model/io/tensor_check.h"
 #include "model/load/model_files.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "model/compute/cpu_operations.h"
 
 namespace mnemon {

@@ -14,7 +14,6 @@
 #include <ATen/ops/full.h>
 #include <c10/core/InferenceMode.h>
 
-#include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
