@@ -40,17 +40,7 @@ ModelConfig Usual() {
           .tie_head = true};
 }
 
-ModelConfig Reference() {
-  return {.architecture = "causal",
-          .d_model = 256,
-          .heads = 16,
-          .layers = 6,
-          .d_ff = 1024,
-          .vocab = 65,
-          .positions = 5000,
-          .position_kind = PositionKind::kSinusoidal,
-          .embed_scale = true};
-}
+ModelConfig Reference() { return ReferenceTransformer("causal"); }
 
 std::vector<ModelConfig> Variants() {
   const auto variant = [](PositionKind kind, int64_t heads = 2) {

@@ -39,17 +39,7 @@ ModelConfig Usual() {
   return {.architecture = "encoder", .position_kind = PositionKind::kSinusoidal};
 }
 
-ModelConfig Reference() {
-  return {.architecture = "encoder",
-          .d_model = 256,
-          .heads = 16,
-          .layers = 6,
-          .d_ff = 1024,
-          .vocab = 65,
-          .positions = 5000,
-          .position_kind = PositionKind::kSinusoidal,
-          .embed_scale = true};
-}
+ModelConfig Reference() { return ReferenceTransformer("encoder"); }
 
 std::vector<ModelConfig> Variants() {
   const auto variant = [](PositionKind kind, Mask mask, bool norm_logits) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "model/families/frame.h"
 
+#include <string>
+#include <vector>
+
 namespace mnemon {
 namespace {
 
@@ -30,6 +33,18 @@ ModelDescription FrameOf(const ModelConfig& config) {
 FeedForward FeedForwardOf(const ModelConfig& config) {
   return {
       .hidden = config.d_ff, .activation = config.activation, .gated = config.gated};
+}
+
+ModelConfig ReferenceTransformer(std::string_view architecture) {
+  return {.architecture = std::string(architecture),
+          .d_model = 256,
+          .heads = 16,
+          .layers = 6,
+          .d_ff = 1024,
+          .vocab = 65,
+          .positions = 5000,
+          .position_kind = PositionKind::kSinusoidal,
+          .embed_scale = true};
 }
 
 void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,

@@ -2,8 +2,7 @@
 // What the architectures of our own configuration files have in common.
 #pragma once
 
-#include <cstdint>
-#include <variant>
+#include <string_view>
 
 #include "model/description/description.h"
 #include "model/families/config.h"
@@ -14,6 +13,9 @@ namespace mnemon {
 ModelDescription FrameOf(const ModelConfig& config);
 
 FeedForward FeedForwardOf(const ModelConfig& config);
+
+// That of labml's experiment with a plain transformer.
+ModelConfig ReferenceTransformer(std::string_view architecture);
 
 // L layers of `mixer`, named attn, and the feed-forward block, named ff.
 void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,
