@@ -78,9 +78,10 @@ if(MNEMON_SANITIZE)
   math(EXPR MNEMON_TEST_TIMEOUT "4 * ${MNEMON_TEST_TIMEOUT}")
 endif()
 
-# One test binary; LABEL slow keeps it out of `ctest -L fast`.
+# One test binary; LABEL slow keeps it out of `ctest -L fast`. ENGINE precompiles the
+# fixture of the engine's tests.
 function(mnemon_test target)
-  cmake_parse_arguments(ARG "TORCH;GRPC" "LABEL" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC;ENGINE" "LABEL" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL fast)
   endif()
@@ -89,15 +90,18 @@ function(mnemon_test target)
   mnemon_configure(${target} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS}
                    GTest::gtest GTest::gmock GTest::gtest_main
                    $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)
+  target_compile_options(${target} PRIVATE ${mnemon_test_options})
+  set(precompiled test)
   if(ARG_TORCH)
     set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
     target_compile_options(${target} PRIVATE -fPIC)
-    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_torch)
+    set(precompiled torch_test)
   elseif(ARG_GRPC)
-    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_grpc)
-  else()
-    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_gtest)
+    set(precompiled grpc_test)
+  elseif(ARG_ENGINE)
+    set(precompiled engine_test)
   endif()
+  target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_${precompiled})
   foreach(source ${ARG_SOURCES})
     # Only where it is used: a unit without paths is the same in every checkout.
     file(STRINGS ${source} used REGEX MNEMON_.*_DIR)

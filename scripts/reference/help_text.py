@@ -64,7 +64,8 @@ def _flag(entry, meaning):
         least_most=tuple(rule[4:-1].split(", ")) if rule.startswith("in") else None,
         default=match["default"] or "", told=told, many=bool(match["many"]),
         required=bool(match["required"]), variable=match["variable"] or "",
-        excludes=tuple((match["excludes"] or "").split()), meaning=meaning)
+        # CLI11 lists them in the order of their addresses.
+        excludes=tuple(sorted((match["excludes"] or "").split())), meaning=meaning)
 
 
 def _entries(lines):

@@ -93,6 +93,14 @@ struct ToyServer {
     return Reader(*engine, request).Finish();
   }
   void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(kPatience)); }
+  // For the engine's thread may be the one that removes what has expired.
+  void AwaitNoState() {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (engine->Stats().state_bytes != 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::yield();
+    }
+  }
   // Makes the engine measure steps of 10 ms and calls of 40 tokens.
   void MeasureSteps() {
     decoder.Allow(0);

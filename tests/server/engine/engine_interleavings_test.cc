@@ -491,10 +491,8 @@ class Interleavings {
     EXPECT_GT(changes, 2 * most_);
     EXPECT_GT(looks, 2 * most_);
     EXPECT_GT(alive, most_ / 4);
-    server_.AwaitIdle();
-    const EngineStats stats = server_.engine->Stats();
-    EXPECT_EQ(stats.sessions, 0);
-    EXPECT_EQ(stats.state_bytes, 0);
+    EXPECT_EQ(server_.engine->Stats().sessions, 0);
+    server_.AwaitNoState();
   }
 
   const int most_;

@@ -288,8 +288,7 @@ TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   EXPECT_EQ(ReasonOf(engine.GetSession("s").status()), "SESSION_EXPIRED");
   EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_EXPIRED");
   EXPECT_TRUE(engine.ListSessions({})->sessions.empty());
-  server.AwaitIdle();
-  EXPECT_EQ(engine.Stats().state_bytes, 0);
+  server.AwaitNoState();
   for (int64_t bad : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
     EXPECT_EQ(
         FieldOf(
