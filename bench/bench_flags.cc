@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/model_size.h"
-#include "model/compute/cpu_operations.h"
+#include "model/operations/cpu_operations.h"
 
 namespace mnemon {
 namespace {

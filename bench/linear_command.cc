@@ -11,9 +11,9 @@
 #include "bench/commands.h"
 #include "bench/measurement.h"
 #include "bench/spread.h"
-#include "model/compute/cpu_team.h"
 #include "model/compute/packed_weights.h"
 #include "model/compute/row_buffer.h"
+#include "model/operations/cpu_team.h"
 
 namespace mnemon {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "bench/commands.h"
 #include "bench/measurement.h"
-#include "model/compute/cpu_operations.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sampling/sampler.h"
 
 namespace mnemon {

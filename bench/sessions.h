@@ -44,7 +44,7 @@ class Sessions {
   // Of the last call, [sessions, V].
   std::span<const float> logits() const { return logits_; }
   // Bytes of state that all sessions hold.
-  int64_t held_bytes() const { return arena_->bytes_used(); }
+  int64_t held_bytes() const { return arena_->pools().bytes_used(); }
 
  private:
   Sessions(const BenchModel& model, std::unique_ptr<StateArena> arena, int64_t context);

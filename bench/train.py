@@ -98,26 +98,36 @@ def flops_per_token(config, time):
     times over: forward, and the gradients of inputs and of weights. What is computed again for
     the backward pass does not count."""
     d, f, layers = config["d_model"], config["d_ff"], config["layers"]
-    heads = config["heads"]
-    k = d // heads
-    kind = config["architecture"]
     linear = layers * (2 * d * d + 2 * d * f) + config["vocab"] * d
-    if kind == "feedback":
-        pairs = 1 if config["projection"] == "shared" else layers
-        return 6 * (linear + pairs * 2 * d * d + layers * 3 * d * (time - 1) / 2)
-    linear += layers * 2 * d * d
-    if kind == "fast_weights":
-        features, chunk = 2 * config["nu"] * k, 32
-        linear += layers * (d * heads + heads * (chunk * features + 3 * features * k
-                                                 + chunk * k))
-        return 6 * linear
-    if kind == "transformer_xl":
-        memory = config["mem_len"]
-        # Keys and values of the memory are projected for every segment; the memory itself
-        # gets no gradient.
-        linear += 2 / 3 * layers * 2 * d * d * memory / time
-        return 6 * (linear + layers * 3 * d * (memory + time / 2))
-    return 6 * (linear + layers * 2 * d * time / 2)
+    return 6 * (linear + layers * MIXERS[config["architecture"]](config, d, time))
+
+
+def attention(_, d, time):
+    return 2 * d * d + 2 * d * time / 2
+
+
+def segments(config, d, time):
+    # Keys and values of the memory are projected for every segment; the memory itself gets no
+    # gradient.
+    memory = config["mem_len"]
+    return 2 * d * d * (1 + 2 / 3 * memory / time) + 3 * d * (memory + time / 2)
+
+
+def feedback(config, d, time):
+    pairs = 1 / config["layers"] if config["projection"] == "shared" else 1
+    return pairs * 2 * d * d + 3 * d * (time - 1) / 2
+
+
+def fast_weights(config, d, _):
+    heads, chunk = config["heads"], 32
+    k = d // heads
+    features = 2 * config["nu"] * k
+    return 2 * d * d + d * heads + heads * (chunk * features + 3 * features * k + chunk * k)
+
+
+# Multiply-adds of a layer and token beside those of all kinds.
+MIXERS = {"causal": attention, "transformer_xl": segments, "feedback": feedback,
+          "fast_weights": fast_weights}
 
 
 def probe(flags):
@@ -154,9 +164,8 @@ def measure(case, flags, work):
     time_steps, rows, dropout = int(field("seq_len")), int(field("batch")), field("dropout")
     data = batches(pathlib.Path(flags.text).read_text(), read.config, time_steps, rows,
                    mnemon.updates)
-    makers = [training.Reference] + ([training.EagerCausal] if case == "causal" else [])
     trainers, losses = [], []
-    for make in makers:
+    for make in (training.Reference, training.EagerCausal):
         try:
             trainers.append(make(read, dropout))
         except (ImportError, Missing) as missing:

@@ -8,9 +8,15 @@ if(MNEMON_SANITIZE)
                       -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${MNEMON_SANITIZE})
   if(MNEMON_SANITIZE STREQUAL "thread")
-    # With it GCC 12 crashes in model/gradient/attention.cc.
+    # With it GCC 12 crashes in model/blocks/attention/attend_gradient.cc.
     add_compile_options(-fno-ipa-cp)
   endif()
+endif()
+# Of units whose inner loops live in registers only when every small loop is unrolled.
+# Watched over, one of them would take the compiler half an hour.
+set(MNEMON_UNROLLED -O3)
+if(MNEMON_SANITIZE)
+  set(MNEMON_UNROLLED -O1)
 endif()
 if(MNEMON_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

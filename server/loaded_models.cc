@@ -38,7 +38,7 @@ absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                           StateArena::Create(spec, {.slots = 1}));
   const int64_t block_bytes = spec.bytes_at(1) - spec.bytes_at(0);
-  full.growing_bytes = arena->blocks() * block_bytes;
+  full.growing_bytes = arena->pools().blocks() * block_bytes;
   return full;
 }
 
@@ -134,6 +134,8 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
   }
   const StateSpec& spec = one.served.decoder->spec();
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
+  one.facts.generates = true;
+  one.facts.introspection = one.served.decoder->introspection();
   one.facts.numerics_id = one.served.decoder->numerics_id();
   one.facts.state_bytes_per_session = full.growing_bytes + full.fixed_bytes;
   if (spec.max_positions() != StateSpec::kUnlimited) {

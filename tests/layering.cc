@@ -41,6 +41,7 @@ bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {"base",
                                                             "model/compute",
                                                             "model/compute/device",
+                                                            "model/operations",
                                                             "model/state",
                                                             "model/description",
                                                             "model/decoder",
@@ -132,16 +133,18 @@ const Rules& ProjectRules() {
       {"proto", ""},
       {"model/compute", ""},
       {"model/state", "model/compute"},
-      {"model/sampling", "model/compute"},
-      {"model/compute/device", "model/sampling model/state model/compute"},
       {"model/blocks", "model/state model/compute"},
+      {"model/operations", "model/blocks model/compute"},
+      {"model/sampling", "model/operations model/compute"},
+      {"model/compute/device",
+       "model/sampling model/operations model/state model/compute"},
       {"model/description", "model/blocks model/state model/compute"},
-      {"model/families", "model/description model/blocks"},
+      {"model/families", "model/description model/blocks model/compute"},
       {"model/decoder", "model/description model/sampling model/state model/compute"},
       {"model/gradient", "model/description model/blocks model/compute"},
       {"model/program",
-       "model/decoder model/description model/blocks model/compute/device "
-       "model/sampling model/state model/compute"},
+       "model/decoder model/description model/operations model/blocks "
+       "model/compute/device model/sampling model/state model/compute"},
       {"model/text", ""},
       {"model/io", "model/families model/compute"},
       {"model/load",
@@ -169,8 +172,8 @@ const Rules& ProjectRules() {
       {"client", "proto"},
       {"bench",
        "train proto server/engine model/sequence model/io model/families "
-       "model/description "
-       "model/sampling model/decoder model/state model/compute"},
+       "model/description model/operations model/sampling model/decoder model/state "
+       "model/compute"},
   };
   static const Rules rules = [] {
     Rules parsed;
@@ -227,10 +230,9 @@ void ResolveIncludes(Tree& tree) {
   }
 }
 
-Tree ReadTree(const std::string& root) {
-  static const std::set<std::string> kSources = {".h", ".hpp", ".cc",  ".cpp",
-                                                 ".c", ".cu",  ".cuh", ".inc"};
-  Tree tree;
+std::vector<std::string> FilesOf(const std::string& root,
+                                 const std::set<std::string>& extensions) {
+  std::vector<std::string> files;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
     const std::string name = it->path().filename().string();
     if (it->is_directory()) {
@@ -240,11 +242,21 @@ Tree ReadTree(const std::string& root) {
       }
       continue;
     }
-    if (!it->is_regular_file() || !kSources.contains(it->path().extension())) continue;
-    std::ifstream file(it->path());
+    if (it->is_regular_file() && extensions.contains(it->path().extension())) {
+      files.push_back(fs::relative(it->path(), root).string());
+    }
+  }
+  return files;
+}
+
+Tree ReadTree(const std::string& root) {
+  Tree tree;
+  for (const std::string& path :
+       FilesOf(root, {".h", ".hpp", ".cc", ".cpp", ".c", ".cu", ".cuh", ".inc"})) {
+    std::ifstream file(fs::path(root) / path);
     std::stringstream text;
     text << file.rdbuf();
-    tree[fs::relative(it->path(), root).string()] = ParseIncludes(text.str());
+    tree[path] = ParseIncludes(text.str());
   }
   ResolveIncludes(tree);
   return tree;
@@ -294,17 +306,17 @@ std::vector<std::string> UnusedRules(const Tree& tree, const Rules& rules) {
 }
 
 std::vector<std::string> Cycles(const Tree& tree) {
-  Graph layers, files;
+  Graph folders, files;
   for (const auto& [path, includes] : tree) {
-    const std::string from = LayerOf(path);
+    const std::string from = fs::path(path).parent_path().string();
     for (const std::string& include : includes) {
       files[path].insert(include);
-      const std::string to = LayerOf(include);
-      if (!from.empty() && !to.empty() && from != to) layers[from].insert(to);
+      const std::string to = fs::path(include).parent_path().string();
+      if (!LayerOf(include).empty() && from != to) folders[from].insert(to);
     }
   }
   std::vector<std::string> faults;
-  if (auto cycle = FindCycle(layers)) faults.push_back("layers: " + *cycle);
+  if (auto cycle = FindCycle(folders)) faults.push_back("folders: " + *cycle);
   if (auto cycle = FindCycle(files)) faults.push_back("files: " + *cycle);
   return faults;
 }

@@ -31,7 +31,12 @@ std::vector<std::string> ParseIncludes(std::string_view source);
 // including file) by those files' paths.
 void ResolveIncludes(Tree& tree);
 
-// Reads all sources below `root`; build folders and hidden folders are left out.
+// Paths of the files below `root` that end in one of `extensions`; build folders and
+// hidden folders are left out.
+std::vector<std::string> FilesOf(const std::string& root,
+                                 const std::set<std::string>& extensions);
+
+// Reads all C++ and CUDA sources below `root`.
 Tree ReadTree(const std::string& root);
 
 // Each function returns one line per violation, naming the files in the chain.
@@ -43,7 +48,7 @@ std::vector<std::string> UnknownEdges(const Tree& tree, const Rules& rules);
 // file uses.
 std::vector<std::string> UnusedRules(const Tree& tree, const Rules& rules);
 
-// A cycle between layers, or between files, each listed once.
+// A cycle between folders, or between files, each listed once.
 std::vector<std::string> Cycles(const Tree& tree);
 
 // Files that reach headers of both torch and protobuf (or gRPC).

@@ -12,6 +12,9 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <string_view>
+
+#include "model/families/families.h"
 
 namespace mnemon::layering {
 namespace {
@@ -23,6 +26,33 @@ using ::testing::IsEmpty;
 const Tree& Project() {
   static const Tree tree = ReadTree(MNEMON_SOURCE_DIR);
   return tree;
+}
+
+// Those of `names` that `text` compares something with: beside == or !=, or in a tuple
+// behind `in`.
+std::set<std::string> ComparedNames(std::string_view text,
+                                    const std::vector<std::string>& names) {
+  std::set<std::string> found;
+  for (const std::string& name : names) {
+    for (const char quote : {'"', '\''}) {
+      const std::string quoted = quote + name + quote;
+      for (size_t at = text.find(quoted); at != text.npos;
+           at = text.find(quoted, at + 1)) {
+        std::string_view before = text.substr(0, at);
+        while (before.ends_with(' ')) before.remove_suffix(1);
+        std::string_view after = text.substr(at + quoted.size());
+        while (after.starts_with(' ')) after.remove_prefix(1);
+        const size_t open = before.find_last_of("()");
+        const bool in_tuple = open != before.npos && before[open] == '(' &&
+                              before.substr(0, open).ends_with(" in ");
+        if (before.ends_with("==") || before.ends_with("!=") || in_tuple ||
+            after.starts_with("==") || after.starts_with("!=")) {
+          found.insert(name);
+        }
+      }
+    }
+  }
+  return found;
 }
 
 // The table of docs/architecture.md: | `folder` | what it is | `folder`, `folder` |.
@@ -82,6 +112,37 @@ TEST(Project, ModelHasFewFolders) {
   EXPECT_LE(folders.size(), 14);
 }
 
+// What a model computes follows from its description. bench/peers stands for programs
+// of others, each written for the models that it names.
+TEST(Project, ComparesNoArchitectureOutsideFamilies) {
+  std::vector<std::string> compared;
+  for (const std::string& path :
+       FilesOf(MNEMON_SOURCE_DIR, {".h", ".cc", ".cu", ".js", ".py"})) {
+    if (path.starts_with("model/families/") || path.starts_with("bench/peers/") ||
+        path.starts_with("tests/")) {
+      continue;
+    }
+    std::ifstream file(std::string(MNEMON_SOURCE_DIR "/") + path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (const std::string& name : ComparedNames(text, TypedNames())) {
+      compared.push_back(path + ": " + name);
+    }
+  }
+  EXPECT_THAT(compared, IsEmpty());
+}
+
+TEST(ComparedNames, AreFound) {
+  const std::vector<std::string> names = {"causal", "encoder"};
+  EXPECT_THAT(ComparedNames(R"(if (a.name == "causal") {})", names),
+              ElementsAre("causal"));
+  EXPECT_THAT(ComparedNames("x = 'encoder' !== model.kind", names),
+              ElementsAre("encoder"));
+  EXPECT_THAT(ComparedNames("if kind in (\"xl\", \"causal\"):", names),
+              ElementsAre("causal"));
+  EXPECT_THAT(ComparedNames(R"(Checkpoint(options, "causal"), b == "encoders")", names),
+              IsEmpty());
+}
+
 TEST(Project, HasNoCycle) { EXPECT_THAT(Cycles(Project()), IsEmpty()); }
 
 TEST(Project, TorchAndProtobufNeverMeet) {
@@ -118,7 +179,7 @@ TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("base/file.cc"), "base");
   EXPECT_EQ(LayerOf("model/state/arena.h"), "model/state");
   EXPECT_EQ(LayerOf("model/blocks/attention/step.cc"), "model/blocks");
-  EXPECT_EQ(LayerOf("model/compute/cuda/attend.h"), "model/compute");
+  EXPECT_EQ(LayerOf("model/compute/cuda/linear.h"), "model/compute");
   EXPECT_EQ(LayerOf("model/compute/device/device_driver.h"), "model/compute/device");
   EXPECT_EQ(LayerOf("server/main.cc"), "server");
   EXPECT_EQ(LayerOf("server/rpc/server.h"), "server/rpc");
@@ -184,16 +245,19 @@ TEST(UnusedRules, AreFound) {
                           "no file of client includes model/io"));
 }
 
-TEST(Cycles, AreFoundBetweenLayers) {
+TEST(Cycles, AreFoundBetweenFolders) {
   EXPECT_THAT(
       Cycles({{"model/families/config.h", {"model/io/a.h"}},
               {"model/io/b.cc", {"model/sequence/model.h"}},
               {"model/sequence/model.h", {"model/families/config.h"}}}),
       ElementsAre(
-          "layers: model/families > model/io > model/sequence > model/families"));
+          "folders: model/families > model/io > model/sequence > model/families"));
+  EXPECT_THAT(Cycles({{"client/load/a.h", {"client/b.h"}},
+                      {"client/c.cc", {"client/load/a.h"}}}),
+              ElementsAre("folders: client > client/load > client"));
 }
 
-TEST(Cycles, AreFoundBetweenFilesOfOneLayer) {
+TEST(Cycles, AreFoundBetweenFilesOfOneFolder) {
   EXPECT_THAT(Cycles({{"base/a.h", {"base/b.h"}}, {"base/b.h", {"base/a.h"}}}),
               ElementsAre("files: base/a.h > base/b.h > base/a.h"));
 }

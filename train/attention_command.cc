@@ -30,7 +30,7 @@ struct AttentionFlags {
 
 PredictMask ReadMask(const std::string& name) {
   if (name == "none") return PredictMask::kNone;
-  return name == "causal" ? PredictMask::kCausal : PredictMask::kConfig;
+  return name == "config" ? PredictMask::kConfig : PredictMask::kCausal;
 }
 
 absl::Status RunAttention(const AttentionFlags& flags, const Compute& compute) {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/gradient/shards.h"
+#include "model/compute/gradient/shards.h"
 #include "train/evaluation.h"
 #include "train/process_group.h"
 

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/gradient/flat_layout.h"
+#include "model/compute/gradient/flat_layout.h"
 #include "model/sequence/model.h"
 #include "model/sequence/tensors.h"
 

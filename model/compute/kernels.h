@@ -17,7 +17,6 @@
 #include <cstdint>
 
 #include "base/partition.h"
-#include "model/compute/feature_map.h"
 
 namespace mnemon {
 
@@ -231,86 +230,6 @@ inline constexpr int64_t KeyGroups(const KeyRange& range) {
   return range.first > range.last ? 0 : range.last / kGroup - range.first / kGroup + 1;
 }
 
-// Scaled dot-product attention of each row and head over its range of keys:
-//   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
-//   out = sum_j softmax(s)_j v_j
-// Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
-// head [H][16][K].
-struct AttendCall {
-  int64_t rows = 0;
-  int64_t heads = 0;
-  int64_t width = 0;  // K of a head
-  float scale = 1.0f;
-  ConstRows query{nullptr, 0};  // [rows], a head's at a multiple of head_stride
-  int64_t head_stride = 0;
-  Rows out;  // [rows, H K]
-  const KeyRange* key_ranges = nullptr;
-  int64_t groups = 0;      // the most of KeyGroups over the rows
-  int64_t key_offset = 0;  // floats from the start of a block
-  int64_t value_offset = 0;
-  int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
-  // R^T [H][K][table_rows], S^T [H][table_rows]; null: none. Row z is distance 0.
-  // 15 floats before and behind each table may be read.
-  const float* relative_key = nullptr;
-  const float* relative_bias = nullptr;
-  int64_t table_rows = 0;
-  int64_t zero_row = 0;
-  const float* slopes = nullptr;  // [H]; null: none
-};
-
-// Where one row's key, value and folded bias go: a block and the place within it.
-struct Place {
-  float* block = nullptr;
-  int64_t slot = 0;  // 0 .. 15
-};
-
-// Writes keys as columns, values as rows, and f = u.k per head. Says whether all that
-// it wrote is finite.
-struct AppendCall {
-  int64_t rows = 0;
-  int64_t heads = 0;
-  int64_t width = 0;
-  const Place* places = nullptr;
-  ConstRows key{nullptr, 0};  // [rows], a head's at a multiple of head_stride
-  ConstRows value{nullptr, 0};
-  int64_t head_stride = 0;
-  int64_t key_offset = 0;
-  int64_t value_offset = 0;
-  int64_t fold_offset = -1;
-  const float* query_bias = nullptr;  // u [H K]
-};
-
-// Consecutive rows of one session, computed one after the other.
-struct FastWeightRun {
-  int64_t first = 0;
-  int64_t count = 0;
-  float* fixed = nullptr;  // the session's fixed entries
-};
-
-// Tokens of fast weights, per run and head in order, write before read:
-//   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
-//   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
-// phi is the feature map. The state comes from memory and goes back once per token.
-// Says whether all phi are finite, and what v or beta (v - W phi(k)) is below
-// kMostChange in size. W and z then stay finite, however many tokens come: phi is 1 at
-// most, and to the numbers from 2^90 on such changes add nothing.
-struct FastWeightCall {
-  int64_t first_head = 0;
-  int64_t heads = 0;  // from there on
-  int64_t width = 0;  // K
-  FeatureMap map;     // N features
-  int64_t runs = 0;
-  const FastWeightRun* run = nullptr;  // [runs]
-  // Within the fixed entries: W^T [H][N][K]; z [H][N], -1: none.
-  int64_t state_offset = 0;
-  int64_t normaliser_offset = -1;
-  // [rows], a head's at a multiple of head_stride.
-  ConstRows query{nullptr, 0}, key{nullptr, 0}, value{nullptr, 0};
-  int64_t head_stride = 0;
-  ConstRows beta{nullptr, 0};  // [rows, H], after the sigmoid; null data: the sum rule
-  Rows out;                    // [rows, H K]
-};
-
 // out[r] = sum_l weights[l] in_l[r], l in order.
 struct MixCall {
   int64_t rows = 0;
@@ -345,40 +264,5 @@ struct SoftmaxCall {
   const uint8_t* mask = nullptr;  // [rows, keys], non-zero = takes part; null: all
   Rows scores;                    // [rows, keys]
 };
-
-// Those of heads begin .. end-1 alone.
-inline AppendCall HeadsOf(AppendCall call, Part heads) {
-  const int64_t rows = heads.begin * call.width;
-  call.heads = heads.size();
-  call.key.data += heads.begin * call.head_stride;
-  call.value.data += heads.begin * call.head_stride;
-  call.key_offset += rows * kBlockPositions;
-  call.value_offset += rows * kBlockPositions;
-  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
-  if (call.query_bias != nullptr) call.query_bias += rows;
-  return call;
-}
-
-inline AttendCall HeadsOf(AttendCall call, Part heads) {
-  const int64_t rows = heads.begin * call.width;
-  call.heads = heads.size();
-  call.query.data += heads.begin * call.head_stride;
-  call.out.data += rows;
-  call.key_offset += rows * kBlockPositions;
-  call.value_offset += rows * kBlockPositions;
-  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
-  if (call.relative_key != nullptr) call.relative_key += rows * call.table_rows;
-  if (call.relative_bias != nullptr) {
-    call.relative_bias += heads.begin * call.table_rows;
-  }
-  if (call.slopes != nullptr) call.slopes += heads.begin;
-  return call;
-}
-
-inline FastWeightCall HeadsOf(FastWeightCall call, Part heads) {
-  call.first_head += heads.begin;
-  call.heads = heads.size();
-  return call;
-}
 
 }  // namespace mnemon

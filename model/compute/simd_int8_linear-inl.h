@@ -11,7 +11,8 @@
 #include <algorithm>
 #include <array>
 
-#include "model/compute/cpu_operations.h"
+#include "model/compute/kernels.h"
+#include "model/compute/linear_scratch.h"
 #include "model/compute/simd_int8-inl.h"
 #include "model/compute/vector16-inl.h"
 

@@ -10,7 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/compute/cpu_operations.h"
+#include "model/compute/kernels.h"
+#include "model/compute/linear_scratch.h"
 #include "model/compute/simd_linear-inl.h"
 #include "model/compute/vector16-inl.h"
 

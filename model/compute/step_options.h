@@ -3,8 +3,6 @@
 // come from.
 #pragma once
 
-#include <string>
-
 #include "model/compute/kernels.h"
 #include "model/compute/weights.h"
 
@@ -23,8 +21,5 @@ struct StepOptions {
   DeviceDriver* device = nullptr;  // that decoders compute on; null: the CPU
   WeightStream stream = {};
 };
-
-// Of a step form or predictor with these options: see Decoder::numerics_id().
-std::string StepNumericsId(const StepOptions& options);
 
 }  // namespace mnemon

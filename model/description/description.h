@@ -23,14 +23,11 @@
 #include "model/blocks/fast_weights/settings.h"
 #include "model/blocks/feed_forward/settings.h"
 #include "model/blocks/feedback_memory/settings.h"
+#include "model/blocks/norm.h"
 #include "model/compute/weights.h"
 #include "model/state/state.h"
 
 namespace mnemon {
-
-// Of the input of a sub-layer. kKept: its tensors are in the file, and nothing applies
-// them.
-enum class Norm { kNone, kLayer, kKept };
 
 // Closed: adding a block is one line here, and the compiler names every place that
 // walks the blocks.

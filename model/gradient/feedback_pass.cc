@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/float_mode.h"
 #include "base/strings.h"
+#include "model/blocks/attention/memory_gradient.h"
+#include "model/blocks/ends/gradient.h"
+#include "model/blocks/feed_forward/gradient.h"
+#include "model/blocks/feedback_memory/gradient.h"
+#include "model/blocks/feedback_memory/mixture_gradient.h"
+#include "model/compute/gradient/phases.h"
 #include "model/compute/tensor_names.h"
-#include "model/gradient/feed_forward_block.h"
-#include "model/gradient/feedback_attention.h"
-#include "model/gradient/loss_block.h"
-#include "model/gradient/memory_mixture.h"
-#include "model/gradient/memory_rows.h"
-#include "model/gradient/phases.h"
 
 namespace mnemon {
 namespace {
@@ -34,7 +34,7 @@ class FeedbackPass final : public GradientPass<Real> {
         embed_sums_(model.head.tied ? layout.size() : embed_),
         sums_size_(layout.size() + (model.head.tied ? model.vocab * model.width : 0)),
         phases_(pool),
-        loss_(MakeLanguageLoss<Real>(model, layout)),
+        loss_(MakeLanguageLoss<Real>(model.head, model.width, model.vocab, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
     int64_t readings = 0;
     for (const std::vector<SubLayer>& layer : model.layers) {
@@ -129,26 +129,9 @@ class FeedbackPass final : public GradientPass<Real> {
     // the stream.
     Slab<Real> behind, dbehind;
   };
-  // A projection of the memory: of one layer, or of all.
-  struct Memory {
-    LinearMap<Real> key, value;
-    MemoryRows<Real> rows;
-    Slab<Real> dkey, dvalue;              // [rows, H K], also keys and values forward
-    Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, H K], likewise
-  };
-
   // Of maps base.key and base.value.
   void AddMemory(const FlatLayout& layout, const std::string& base) {
-    Memory& memory = memories_.emplace_back(
-        Memory{.key = LinearMap<Real>(layout, base + ".key", kept_, width_),
-               .value = LinearMap<Real>(layout, base + ".value", kept_, width_),
-               .rows = {},
-               .dkey = {},
-               .dvalue = {},
-               .carry_dkey = {},
-               .carry_dvalue = {}});
-    memory.key.Reserve();
-    memory.value.Reserve();
+    memories_.emplace_back(layout, base, width_, reader_.heads, reader_.width);
   }
 
   // Of the matrices that a token goes through.
@@ -185,7 +168,7 @@ class FeedbackPass final : public GradientPass<Real> {
     for (std::vector<Block>& layer : layers_) {
       for (Block& block : layer) {
         if (block.attention != nullptr) {
-          each(*block.attention, memories_[block.memory].rows);
+          each(*block.attention, memories_[block.memory].rows());
         }
       }
     }
@@ -244,13 +227,8 @@ class FeedbackPass final : public GradientPass<Real> {
       dmixed_.Reserve(step.sequences, width_);
       dots_.Reserve(rows, static_cast<int64_t>(streams_.size()));
     }
-    for (Memory& memory : memories_) {
-      memory.rows.Reserve(step.sequences, reader_.heads, reader_.width,
-                          std::max<int64_t>(1, positions), backward);
-      memory.dkey.Reserve(rows, kept_);
-      memory.dvalue.Reserve(rows, kept_);
-      memory.carry_dkey.Reserve(step.sequences * step.memory, kept_);
-      memory.carry_dvalue.Reserve(step.sequences * step.memory, kept_);
+    for (auto& memory : memories_) {
+      memory.Reserve(step, std::max<int64_t>(1, positions));
     }
     loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
@@ -282,27 +260,14 @@ class FeedbackPass final : public GradientPass<Real> {
         }
       }
     }
-    const auto pairs = [](const RowLayout& layout, RowsOfReal<const Real> dy,
-                          RowsOfReal<const Real> x) {
-      return RowPairs<Real>{layout, dy.data, dy.stride, x.data, x.stride};
-    };
     // The last memory is for the next batch, which projects it itself.
     const RowLayout projected = {
         .sequences = step.sequences, .each = step.time - 1, .interleaved = true};
-    const RowLayout carried = {.sequences = step.sequences, .each = step.memory};
-    for (Memory& memory : memories_) {
-      const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
-                           Slab<Real>& carry_dy) {
-        std::vector<RowPairs<Real>> parts = {
-            pairs(projected, dy.rows(), mixed_.rows())};
-        if (step.memory > 0) {
-          parts.push_back(pairs(carried, carry_dy.rows(),
-                                {carry.entries[0].values.data(), width_}));
-        }
-        map.AddJobs(std::move(parts), step.shards, step.gradients, jobs_);
-      };
-      add(memory.key, memory.dkey, memory.carry_dkey);
-      add(memory.value, memory.dvalue, memory.carry_dvalue);
+    const RowsOfReal<const Real> carried =
+        step.memory > 0 ? RowsOfReal<const Real>{carry.entries[0].values.data(), width_}
+                        : RowsOfReal<const Real>{};
+    for (auto& memory : memories_) {
+      memory.AddJobs(step, projected, mixed_.rows(), carried, jobs_);
     }
     jobs_.Add(VectorGradientCall<Real>{
         .width = static_cast<int64_t>(streams_.size()),
@@ -346,7 +311,6 @@ class FeedbackPass final : public GradientPass<Real> {
 
   void Pack(const PassStep<Real>& step, int worker) {
     const int workers = phases_.workers();
-    const bool backward = step.gradients != nullptr;
     for (std::vector<Block>& layer : layers_) {
       for (Block& block : layer) {
         if (block.attention != nullptr) {
@@ -356,10 +320,7 @@ class FeedbackPass final : public GradientPass<Real> {
         }
       }
     }
-    for (Memory& memory : memories_) {
-      memory.key.Pack(step.weights, backward, worker, workers);
-      memory.value.Pack(step.weights, backward, worker, workers);
-    }
+    for (auto& memory : memories_) memory.Pack(step, worker, workers);
     loss_->Pack(step, worker, workers);
   }
 
@@ -386,7 +347,7 @@ class FeedbackPass final : public GradientPass<Real> {
       const Part own =
           team.ShareOf({sequences.begin * step.memory, sequences.end * step.memory});
       team.Do([&] {
-        for (Memory& memory : memories_) Recall(step, carried, own, memory);
+        for (auto& memory : memories_) memory.Recall(step, carried, own);
       });
     }
     for (int64_t t = 0; t < step.time; ++t) {
@@ -403,7 +364,7 @@ class FeedbackPass final : public GradientPass<Real> {
           Block& block = layers_[i][j];
           if (block.attention != nullptr) {
             block.attention->Forward(step, team, token, Input(i, j),
-                                     memories_[block.memory].rows, Output(i, j),
+                                     memories_[block.memory].rows(), Output(i, j),
                                      scratch);
           } else {
             block.feed->Forward(step, team, rows, Input(i, j), Output(i, j),
@@ -413,26 +374,6 @@ class FeedbackPass final : public GradientPass<Real> {
       }
       team.Do([&] { Mix(own); });
       if (t + 1 < step.time) Append(step, team, token, rows);
-    }
-  }
-
-  // Projects some rows b n + j of the carry.
-  void Recall(const PassStep<Real>& step, RowsOfReal<const Real> carried, Part rows,
-              Memory& memory) {
-    const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
-      map.Forward(step.weights, {.rows = rows.size(),
-                                 .in = carried.from(rows.begin),
-                                 .from = {},
-                                 .out = to.rows(rows.begin)});
-    };
-    project(memory.key, memory.carry_dkey);
-    project(memory.value, memory.carry_dvalue);
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      for (int64_t h = 0; h < reader_.heads; ++h) {
-        memory.rows.Set(r / step.memory, h, r % step.memory,
-                        memory.carry_dkey.rows(r).data,
-                        memory.carry_dvalue.rows(r).data);
-      }
     }
   }
 
@@ -451,28 +392,13 @@ class FeedbackPass final : public GradientPass<Real> {
   void Append(const PassStep<Real>& step, const Team& team, const FeedbackToken& token,
               Part rows) {
     team.Do([&] {
-      for (Memory& memory : memories_) {
-        const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
-          map.Forward(step.weights,
-                      {.rows = rows.size(),
-                       .in = mixed_.rows(rows.begin),
-                       .from = {},
-                       .out = to.rows(rows.begin)},
-                      team.ColumnsOf(kept_));
-        };
-        project(memory.key, memory.dkey);
-        project(memory.value, memory.dvalue);
+      for (auto& memory : memories_) {
+        memory.Project(step, mixed_.rows(), rows, team.ColumnsOf(kept_));
       }
     });
     team.Do([&] {
-      for (Memory& memory : memories_) {
-        token.own.ForHeads([&](int64_t h, Part sequences) {
-          const Part own = step.RowsOfToken(sequences, token.t);
-          for (int64_t r = own.begin; r < own.end; ++r) {
-            memory.rows.Set(step.SequenceOf(r), h, token.base + token.positions,
-                            memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
-          }
-        });
+      for (auto& memory : memories_) {
+        memory.Put(step, token.own, token.t, token.base + token.positions);
       }
     });
   }
@@ -480,13 +406,7 @@ class FeedbackPass final : public GradientPass<Real> {
   void Backward(const PassStep<Real>& step, const Team& team, const HeadShare& own,
                 FeedbackScratch<Real>& scratch) {
     team.Do([&] {
-      for (Memory& memory : memories_) {
-        own.ForHeads([&](int64_t h, Part sequences) {
-          for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-            memory.rows.ClearGradients(b, h);
-          }
-        });
-      }
+      for (auto& memory : memories_) memory.BeginBackward(own);
       ForReaders([&](auto& attention, auto&) { attention.BeginBackward(own); });
     });
     int64_t end = step.time;
@@ -500,15 +420,7 @@ class FeedbackPass final : public GradientPass<Real> {
     }
     team.Do([&] {
       ForReaders([&](auto& attention, auto&) { attention.EndBackward(step, own); });
-      for (Memory& memory : memories_) {
-        own.ForHeads([&](int64_t h, Part some) {
-          for (int64_t r = some.begin * step.memory; r < some.end * step.memory; ++r) {
-            memory.rows.CopyGradients(r / step.memory, h, r % step.memory,
-                                      memory.carry_dkey.rows(r).data,
-                                      memory.carry_dvalue.rows(r).data);
-          }
-        });
-      }
+      for (auto& memory : memories_) memory.TakeCarried(step, own);
     });
   }
 
@@ -543,8 +455,8 @@ class FeedbackPass final : public GradientPass<Real> {
                             at.gradients, scratch.pass);
         } else {
           at.attention->Backward(step, team, token, block - token.base, Input(i, j),
-                                 memories_[at.memory].rows, DOutput(i, j), DInput(i, j),
-                                 scratch);
+                                 memories_[at.memory].rows(), DOutput(i, j),
+                                 DInput(i, j), scratch);
         }
       }
     }
@@ -555,31 +467,16 @@ class FeedbackPass final : public GradientPass<Real> {
   void MemoryBackward(const PassStep<Real>& step, const Team& team,
                       const FeedbackToken& token, Part rows) {
     team.Do([&] {
-      for (Memory& memory : memories_) {
-        token.own.ForHeads([&](int64_t h, Part sequences) {
-          const Part own = step.RowsOfToken(sequences, token.t);
-          for (int64_t r = own.begin; r < own.end; ++r) {
-            memory.rows.CopyGradients(
-                step.SequenceOf(r), h, token.base + token.positions,
-                memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
-          }
-        });
+      for (auto& memory : memories_) {
+        memory.Take(step, token.own, token.t, token.base + token.positions);
       }
     });
     team.Do([&] {
       const RowsOfReal<Real> dmixed = dmixed_.rows(token.own.sequences.begin);
-      bool first = true;
-      for (Memory& memory : memories_) {
-        const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {
-          map.Backward({.rows = rows.size(),
-                        .in = dy.rows(rows.begin),
-                        .from = first ? RowsOfReal<const Real>{} : dmixed,
-                        .out = dmixed},
-                       team.ColumnsOf(width_));
-          first = false;
-        };
-        add(memory.key, memory.dkey);
-        add(memory.value, memory.dvalue);
+      RowsOfReal<const Real> from;
+      for (auto& memory : memories_) {
+        memory.Backward(rows, from, dmixed, team.ColumnsOf(width_));
+        from = dmixed;
       }
     });
     team.Do([&] {
@@ -639,7 +536,7 @@ class FeedbackPass final : public GradientPass<Real> {
   Phases phases_;
   int64_t matrix_bytes_ = 0;  // that each token reads
   std::vector<std::vector<Block>> layers_;
-  std::vector<Memory> memories_;
+  std::vector<MemoryProjection<Real>> memories_;  // of one layer each, or of all
   const std::unique_ptr<LossBlock<Real>> loss_;
   std::vector<Slab<Real>> streams_, dstreams_;  // x^0 .. x^L [rows, D]
   std::vector<Real> mixture_;                   // softmax(w) [L + 1]

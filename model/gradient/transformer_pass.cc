@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "base/float_mode.h"
+#include "model/blocks/attention/gradient.h"
+#include "model/blocks/ends/gradient.h"
 #include "model/blocks/ends/sinusoid.h"
+#include "model/blocks/fast_weights/gradient.h"
+#include "model/blocks/feed_forward/gradient.h"
+#include "model/blocks/mixer_block.h"
+#include "model/compute/gradient/phases.h"
+#include "model/compute/gradient/team.h"
 #include "model/compute/tensor_names.h"
-#include "model/gradient/attention_block.h"
-#include "model/gradient/fast_weight_block.h"
-#include "model/gradient/feed_forward_block.h"
-#include "model/gradient/loss_block.h"
-#include "model/gradient/mixer_block.h"
-#include "model/gradient/phases.h"
-#include "model/gradient/team.h"
 
 namespace mnemon {
 namespace {
@@ -71,8 +71,10 @@ class TransformerPass final : public GradientPass<Real> {
         embed_sums_(model.head.tied ? layout.size() : embed_),
         sums_size_(layout.size() + (model.head.tied ? model.vocab * model.width : 0)),
         phases_(pool),
-        loss_(model.head.classifier ? MakeClassifierLoss<Real>(model, layout)
-                                    : MakeLanguageLoss<Real>(model, layout)),
+        loss_(
+            model.head.classifier
+                ? MakeClassifierLoss<Real>(model.head, model.width, model.vocab, layout)
+                : MakeLanguageLoss<Real>(model.head, model.width, model.vocab, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
     BlockMaker<Real> maker(model, layout);
     const std::vector<std::vector<int64_t>> sites = DropoutSites(model);

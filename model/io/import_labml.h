@@ -18,13 +18,10 @@ struct ImportedModel {
   std::string weights;  // image of model.safetensors, our names
 };
 
-// `config_json`: keys architecture (feedback, feedback_kv, fast_weights,
-// transformer_xl, transformer, encoder), seed_form, d_model, heads, layers, ff, vocab,
-// nu, mem_len, positions, dropout, mask (encoder: causal, or absent); all others are
-// ignored. A tensor that is missing, left over or of the wrong shape is an
-// INVALID_ARGUMENT that lists all of them under their foreign names. convert_000: write
-// a feedback model of seed_form 000 in the free form, with relative_bias S[r,h] =
-// query_bias[h] . relative_key[r,h]; only valid for those.
+// `config_json`: see model/families/labml.h. A tensor that is missing, left over or of
+// the wrong shape is an INVALID_ARGUMENT that lists all of them under their foreign
+// names. convert_000: write a feedback model of seed_form 000 in the free form, with
+// relative_bias S[r,h] = query_bias[h] . relative_key[r,h]; only valid for those.
 absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
                                           const Safetensors& weights, bool convert_000);
 

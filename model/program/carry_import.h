@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "model/blocks/attention/calls.h"
 #include "model/compute/kernels.h"
 #include "model/compute/weights.h"
 #include "model/program/step_program.h"

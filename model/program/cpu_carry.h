@@ -2,7 +2,7 @@
 // The writer of carries of the CPU's team.
 #pragma once
 
-#include "model/compute/cpu_team.h"
+#include "model/operations/cpu_team.h"
 #include "model/program/carry_import.h"
 
 namespace mnemon {

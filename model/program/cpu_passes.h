@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/partition.h"
-#include "model/compute/cpu_team.h"
+#include "model/operations/cpu_team.h"
 #include "model/program/cpu_buffers.h"
 #include "model/program/step_program.h"
 #include "model/program/step_rows.h"

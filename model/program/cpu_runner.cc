@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/reserve.h"
-#include "model/compute/cpu_team.h"
+#include "model/operations/cpu_team.h"
 #include "model/program/cpu_buffers.h"
 #include "model/program/cpu_carry.h"
 #include "model/program/cpu_passes.h"

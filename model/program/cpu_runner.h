@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/step_program.h"
 #include "model/program/step_runner.h"
 

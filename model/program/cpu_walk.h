@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/compute/cpu_team.h"
 #include "model/compute/row_buffer.h"
+#include "model/operations/cpu_team.h"
 #include "model/program/step_program.h"
 #include "model/program/step_rows.h"
 

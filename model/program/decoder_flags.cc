@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/strings.h"
-#include "model/compute/cpu_operations.h"
+#include "model/operations/cpu_operations.h"
 
 namespace mnemon {
 namespace {

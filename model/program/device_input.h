@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/compute/cuda/step_call.h"
+#include "model/operations/cuda/step_call.h"
 #include "model/program/step_calls.h"
 #include "model/program/step_rows.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/compute/cuda/step_call.h"
 #include "model/compute/device/device_allocations.h"
 #include "model/compute/device/device_driver.h"
 #include "model/compute/packed_weights.h"
+#include "model/operations/cuda/step_call.h"
 #include "model/program/device_input.h"
 #include "model/program/step_calls.h"
 #include "model/program/step_program.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "model/compute/cuda/attend.h"
-#include "model/compute/cuda/fast_weights.h"
+#include "model/blocks/attention/attend_cuda.h"
+#include "model/blocks/fast_weights/step_cuda.h"
 #include "model/compute/cuda/plan_linear.h"
 #include "model/compute/cuda/sample.h"
 #include "model/compute/cuda/tiled_linear.h"

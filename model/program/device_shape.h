@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "model/compute/cuda/step_call.h"
 #include "model/compute/device/device_driver.h"
+#include "model/operations/cuda/step_call.h"
 #include "model/program/step_program.h"
 
 namespace mnemon {

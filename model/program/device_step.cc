@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "model/compute/cuda/attend.h"
+#include "model/blocks/attention/attend_cuda.h"
 #include "model/compute/cuda/plan_linear.h"
 #include "model/compute/cuda/sample.h"
 #include "model/compute/device/device_tables.h"

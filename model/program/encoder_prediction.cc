@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/compute/cpu_operations.h"
+#include "model/operations/cpu_operations.h"
 
 namespace mnemon {
 namespace {

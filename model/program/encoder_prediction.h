@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/compute/cpu_team.h"
 #include "model/compute/packed_weights.h"
 #include "model/decoder/decoder.h"
 #include "model/description/description.h"
+#include "model/operations/cpu_team.h"
 #include "model/program/encoder_buffers.h"
 #include "model/program/step_program.h"
 

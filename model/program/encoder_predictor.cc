@@ -7,6 +7,7 @@
 #include "base/out_of_memory.h"
 #include "base/saturating.h"
 #include "model/compute/tensor_names.h"
+#include "model/operations/step_numerics.h"
 #include "model/program/encoder_prediction.h"
 #include "model/program/step_program.h"
 

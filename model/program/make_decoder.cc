@@ -8,9 +8,9 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/encoder_predictor.h"
 #include "model/program/step_decoder.h"
 

@@ -3,6 +3,8 @@
 // buffers at given addresses, which may be a device's.
 #pragma once
 
+#include "model/blocks/attention/calls.h"
+#include "model/blocks/fast_weights/calls.h"
 #include "model/compute/kernels.h"
 #include "model/program/step_program.h"
 

@@ -9,6 +9,7 @@
 #include "base/reserve.h"
 #include "base/status_macros.h"
 #include "model/compute/device/device_memory.h"
+#include "model/operations/step_numerics.h"
 #include "model/program/cpu_runner.h"
 #include "model/program/device_runner.h"
 #include "model/program/step_batch.h"

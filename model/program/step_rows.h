@@ -7,6 +7,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/partition.h"
+#include "model/blocks/attention/calls.h"
+#include "model/blocks/fast_weights/calls.h"
 #include "model/compute/kernels.h"
 #include "model/program/step_batch.h"
 #include "model/program/step_calls.h"

@@ -11,9 +11,9 @@
 
 #include <hwy/highway.h>
 
-#include "model/compute/cpu_operations.h"
 #include "model/compute/each_target.h"
 #include "model/compute/vector16-inl.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sampling/sampling_operations.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -109,7 +109,7 @@ class DefaultDecoder final : public Decoder {
     MNEMON_RETURN_IF_ERROR(CheckSegments(segments, model().vocab, arena));
     std::vector<SavedFixed> before(segments.size());  // to go back to
     for (size_t i = 0; i < segments.size(); ++i) {
-      before[i] = arena.SaveFixed(segments[i].slot);
+      before[i] = arena.saved().SaveFixed(segments[i].slot);
     }
     absl::Status status = CatchOutOfMemory({}, [&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(ReserveAll(segments, arena));
@@ -122,10 +122,10 @@ class DefaultDecoder final : public Decoder {
       } else {
         arena.Truncate(segment.slot, segment.position);  // gives reserved blocks back
         if (!before[i].empty()) {
-          arena.RestoreFixed(segment.slot, before[i], segment.position);
+          arena.saved().RestoreFixed(segment.slot, before[i], segment.position);
         }
       }
-      arena.Drop(before[i]);
+      arena.saved().Drop(before[i]);
     }
     return status;
   }

@@ -19,13 +19,13 @@
 // memory.
 //
 // Threads: one thread, the model runner's, owns an arena and makes all calls, with
-// SavedState and SavedFixed too. With a recycler, blocks given back are cleaned on the
-// recycler's thread, which also calls on_clean; without one, by the caller. Cost, with
-// a recycler: no call does work of the size of a block but Reserve, whose copies can be
-// shared out among threads (BlockCopies), and the first Acquire of all; Fork, and for a
-// ring Save and Restore, count one reference per block; lists of more than
-// BlockPool::kDropsInPlace blocks are given back in constant time, a long tail of one
-// by copying its pointers.
+// those of its pools and saved states too. With a recycler, blocks given back are
+// cleaned on the recycler's thread, which also calls on_clean; without one, by the
+// caller. Cost, with a recycler: no call does work of the size of a block but Reserve,
+// whose copies can be shared out among threads (BlockCopies), and the first Acquire of
+// all; Fork, and for a ring Save and Restore, count one reference per block; lists of
+// more than BlockPool::kDropsInPlace blocks are given back in constant time, a long
+// tail of one by copying its pointers.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/state/block_pool.h"
-#include "model/state/saved_state.h"
+#include "model/state/saved_states.h"
 #include "model/state/state.h"
 #include "model/state/state_memory.h"
+#include "model/state/state_pools.h"
+#include "model/state/state_slot.h"
 
 namespace mnemon {
 
@@ -87,7 +89,7 @@ class StateArena {
     int32_t saved_states = 0;  // that exist at once, for blocks = 0
     // Of states, as bytes_used() counts them, that growing blocks leave room for; 0 =
     // no limit but that of blocks. Whoever acquires slots and makes whole states keeps
-    // to it: see bytes_left().
+    // to it: see StatePools::bytes_left().
     int64_t bytes = 0;
     // Of this arena alone; null: host memory. What a decoder computes in:
     // Decoder::MakeStateMemory.
@@ -117,39 +119,15 @@ class StateArena {
 
   const StateSpec& spec() const { return spec_; }
   StateMemory& memory() const { return *memory_; }
+  StatePools& pools() { return pools_; }
+  const StatePools& pools() const { return pools_; }
+  // What was kept of slots.
+  SavedStates& saved() { return saved_; }
+  const SavedStates& saved() const { return saved_; }
   int32_t slots() const { return max_slots_; }
-  int32_t slots_used() const { return slots_used_; }
+  int32_t slots_used() const { return static_cast<int32_t>(pools_.slots_used()); }
   // Every slot that was ever used is below it.
   int32_t slots_seen() const { return static_cast<int32_t>(slots_.size()); }
-  int64_t blocks() const { return max_blocks_; }
-  // Growing blocks that are held or being recycled, a shared one once.
-  int64_t blocks_used() const { return blocks_ ? blocks_->used() : 0; }
-  // References to growing blocks that the recycler has still to deal with: while there
-  // are any, blocks_used() may fall, and on_clean will be called. Read it before
-  // blocks_used().
-  int64_t blocks_recycling() const { return blocks_ ? blocks_->recycling() : 0; }
-  // Of blocks that nobody holds, those that can be taken now: up to `wanted`, for which
-  // memory is put aside until the next call, and perhaps more. Fewer where the account
-  // has no more. Growing ones; and blocks of fixed entries, of which a step takes one
-  // at most for each slot.
-  int64_t FreeBlocks(int64_t wanted);
-  int64_t FreeFixed(int64_t wanted);
-  // Sets so many free blocks aside for the reservations of the next step, or all where
-  // there are fewer: these then take no lock, allocate no block, and make no system
-  // call. Those set aside before that are not needed any more go back. Blocks that are
-  // short are reported when they are reserved.
-  void SetAside(int64_t blocks, int64_t fixed);
-  // Where no slot is used, gives back the block of fixed entries that fresh ones share:
-  // the next Acquire fills another one.
-  void DropBlank();
-  // Bytes of the fixed entries of acquired slots and whole states, and of
-  // blocks_used(). Fixed entries that whole states share count once, about.
-  int64_t bytes_used() const;
-  // What is left of Options::bytes: negative where shared entries were copied since.
-  int64_t bytes_left() const;
-  // Of fixed entries, those beyond one block for each slot and whole state: earlier
-  // values of them that are kept.
-  int64_t shadow_bytes() const;
   // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
 
@@ -203,51 +181,6 @@ class StateArena {
   // fixed.
   void SetFloor(int32_t slot, int64_t floor);
 
-  // Keeps the state of a slot in the empty `saved`: the fixed entries, and of a ring
-  // the blocks that a query at this position can see. Of an append growth nothing is
-  // kept but the position. What the slot had reserved must be reserved again.
-  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
-  // REQUIRES: a slot of length 0 is fresh.
-  absl::Status Save(int32_t slot, SavedState& saved);
-  // Blocks that Save(slot) would hold.
-  int64_t SavedBlocks(int32_t slot) const;
-  // Makes a slot the saved state again, with the floor at its position.
-  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
-  // REQUIRES for an append growth: the slot is the one saved and was never cut below
-  // the saved position.
-  absl::Status Restore(int32_t slot, const SavedState& saved);
-  // Restore and Drop in one, in constant time and without a need for memory.
-  void RestoreAndDrop(int32_t slot, SavedState& saved);
-  // Empties it; no effect on an empty one.
-  void Drop(SavedState& saved);
-
-  // Whole states: those that need no slot, and can be brought into any. They hold the
-  // rows that queries from their position on can see; what is written into a slot that
-  // shares their blocks is written into copies, so that the numbers of a whole state
-  // stay as they are and may be read by any thread (StateImage).
-  //
-  // Moves the state of a slot into the empty `saved`, and leaves the slot fresh, in
-  // constant time but for what the slot had reserved.
-  void Detach(int32_t slot, SavedState& saved);
-  // Moves it back, into a fresh slot, in constant time.
-  void Attach(SavedState& saved, int32_t slot);
-  // Shares the state that a slot had at `length` with the empty `saved`; `fixed`: the
-  // fixed entries as they were then, null: as they are. What the slot had reserved must
-  // be reserved again. RESOURCE_EXHAUSTED when memory runs out; nothing changed then.
-  // REQUIRES: the rows that a query at `length` sees are held.
-  absl::Status Share(int32_t slot, int64_t length, const SavedFixed* fixed,
-                     SavedState& saved);
-  // The same of what Save kept of the slot. REQUIRES for an append growth: as Restore.
-  absl::Status Share(int32_t slot, const SavedState& kept, SavedState& saved);
-  absl::Status Share(const SavedState& whole, SavedState& saved);
-  // Makes `saved` a whole state after `computed` tokens that nobody shares, whose
-  // numbers are to be written (StateImage). The errors of Acquire and Reserve; nothing
-  // changed then. REQUIRES: saved is empty.
-  absl::Status MakeWhole(int64_t computed, SavedState& saved);
-  // As of slots.
-  int64_t bytes_used(const SavedState& whole) const;
-  int64_t UnsharedBlocks(const SavedState& whole, int64_t most) const;
-
   // Fixed entry `entry` of the spec: elements() floats. To write them REQUIRES:
   // reserved, and since then not forked or saved.
   float* Fixed(int32_t slot, int entry);
@@ -264,7 +197,7 @@ class StateArena {
   // it in place, so this costs nothing; valid until the next call that reserves for the
   // slot or changes its state. Slots with blocks have different tables.
   BlockTable Table(int32_t slot) const {
-    const Slot& s = slots_[slot];
+    const StateSlot& s = slots_[slot];
     return {.blocks = s.list ? s.list->table() : nullptr,
             .base = s.first_block,
             .count = s.blocks()};
@@ -277,86 +210,30 @@ class StateArena {
     return slots_[slot].list ? slots_[slot].list->TakeFirstNew() : 0;
   }
 
-  // All fixed entries as they are now, for cutting back; empty without fixed entries.
-  // What the slot had reserved must be reserved again.
-  SavedFixed SaveFixed(int32_t slot);
-  // Also sets the length of a slot without growing entries. REQUIRES: not empty.
-  void RestoreFixed(int32_t slot, const SavedFixed& saved, int64_t length);
-  // Takes the fixed entries out of a saved state, which can only be dropped then;
-  // none at position 0.
-  SavedFixed TakeFixed(SavedState& saved);
-  // Empties it; no effect on an empty one.
-  void Drop(SavedFixed& saved);
-
  private:
-  // `list` holds blocks of positions first_block * kBlockPositions and following; their
-  // rows can be used up to `reserved`. Null when it has none.
-  struct Slot {
-    bool used = false;
-    int32_t next_free = -1;
-    int64_t length = 0;
-    int64_t reserved = 0;
-    int64_t floor = 0;
-    int64_t first_block = 0;
-    int64_t start = 0;  // rows before it were never there, also within a block
-    std::unique_ptr<BlockList> list;
-    StateBlock* fixed = nullptr;
-
-    int64_t blocks() const { return list ? list->size() : 0; }
-  };
+  friend class SavedStates;  // slots_
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
-  static absl::Status OutOfMemory();
-  // Fixed entries of slots and whole states.
-  int64_t FixedUsed() const;
-  // Of positions below `length`.
-  static int64_t BlocksOf(int64_t length);
-  absl::Status NoFreeBlocks(int64_t needed, int64_t free) const;
-  static absl::Status NoFreeFixed();
-  // Makes blank_. False: the account has no more. Throws std::bad_alloc.
-  bool MakeBlank();
-  // In place of the slot's fixed entries; holds `fixed`.
-  void PutFixed(Slot& slot, StateBlock* fixed);
   // Replaces the fixed entries where others hold them too, or changes nothing:
   // RESOURCE_EXHAUSTED. Throws std::bad_alloc.
-  absl::Status OwnFixed(Slot& slot, BlockCopies& copies);
+  absl::Status OwnFixed(StateSlot& slot, BlockCopies& copies);
   // Puts `count` more blocks at the end of a slot's list, and with `copy` replaces the
   // one that the slot's next row goes into; or changes nothing.
-  absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy, BlockCopies& copies);
+  absl::Status TakeBlocks(StateSlot& slot, int64_t count, bool copy,
+                          BlockCopies& copies);
   // Whether rows from the slot's length on go into a block that others hold too.
-  bool WritesShared(const Slot& slot) const;
-  // The part of a slot's list that a query at `length` can see.
-  struct Range {
-    int64_t begin = 0, end = 0;
-    int64_t size() const { return end - begin; }
-  };
-  Range Visible(const Slot& slot, int64_t length) const;
-  int64_t Unshared(const BlockList* list, int64_t most) const;
-  // A new list that holds the blocks of `range` too; null for none. Throws
-  // std::bad_alloc.
-  std::unique_ptr<BlockList> Share(const BlockList* list, Range range);
-  void DropBlocks(Slot& slot, Range range);
-  void MakeSavedWhole(SavedState& saved);
-  // In place of the slot's blocks; the position of `saved`.
-  void PutBlocks(Slot& slot, std::unique_ptr<BlockList> list, const SavedState& saved);
+  bool WritesShared(const StateSlot& slot) const;
 
   const StateSpec spec_;
   const int32_t max_slots_;
-  const int64_t max_blocks_;
-  const int64_t max_bytes_;
-  const int64_t block_floats_;         // of one growing block
-  const int64_t fixed_floats_;         // of the fixed block
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
   const std::shared_ptr<StateMemory> memory_;
-  std::unique_ptr<BlockPool> blocks_;  // null without growing entries
-  std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
-  StateBlock* blank_ = nullptr;        // fixed entries of a fresh slot; null at first
-  BlockCopies copies_;                 // of a Reserve that makes its own
-  std::deque<Slot> slots_;             // those ever used
-  int32_t free_slot_ = -1;             // a list through next_free
-  int32_t slots_used_ = 0;
-  int64_t wholes_ = 0;  // whole states with fixed entries
+  StatePools pools_;
+  SavedStates saved_;
+  BlockCopies copies_;           // of a Reserve that makes its own
+  std::deque<StateSlot> slots_;  // those ever used
+  int32_t free_slot_ = -1;       // a list through next_free
 };
 
 }  // namespace mnemon

@@ -21,7 +21,7 @@ class SavedFixed {
   bool empty() const { return block_ == nullptr; }
 
  private:
-  friend class StateArena;
+  friend class SavedStates;
   friend class StateImage;
 
   StateBlock* block_ = nullptr;
@@ -42,7 +42,7 @@ class SavedState {
   int64_t blocks() const { return list_ ? list_->size() : 0; }
 
  private:
-  friend class StateArena;
+  friend class SavedStates;
   friend class StateImage;
 
   int64_t position_ = -1;

@@ -513,10 +513,10 @@ void ModelRunner::Publish() {
       static_cast<int64_t>(ending_.size() + delivering_.size()) + counts_.unread;
   // Blocks being recycled belong to no session. Read first, since their number only
   // falls.
-  const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
-  counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
+  const int64_t recycling = arena_->pools().blocks_recycling() * block_bytes_;
+  counts_.state_bytes = std::max<int64_t>(0, arena_->pools().bytes_used() - recycling);
   counts_.running_state_bytes = std::min(counts_.state_bytes, SlotBytes());
-  counts_.shadow_bytes = arena_->shadow_bytes();
+  counts_.shadow_bytes = arena_->pools().shadow_bytes();
   // Those of calls that deliver rest, too.
   counts_.resting = std::max<int64_t>(0, resting_named_ - counts_.delivering);
   Refused refused;

@@ -139,20 +139,20 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   // One of them, a copy of the last block, is not needed once no other state holds
   // that.
   const int64_t copied = own > 0 && CopiesLastBlock(session) ? 1 : 0;
-  if (held + own - copied > arena_->blocks()) return NoFreeBlocks(std::nullopt);
-  const int64_t saved = arena_->SavedBlocks(session.state.slot());
+  if (held + own - copied > arena_->pools().blocks()) return NoFreeBlocks(std::nullopt);
+  const int64_t saved = arena_->saved().BlocksToSave(session.state.slot());
   // Where both do not fit, a call that is rolled back costs its session the state.
-  const bool save =
-      !call.stateless() && !call.resumed_at && held + own + saved <= arena_->blocks();
+  const bool save = !call.stateless() && !call.resumed_at &&
+                    held + own + saved <= arena_->pools().blocks();
   int64_t needed = save ? own + saved : own;
   if (needed > FreeBlocks(needed)) {
     MakeRoom(needed, &session);
-    if (held + own > arena_->blocks()) DropSource(call);
+    if (held + own > arena_->pools().blocks()) DropSource(call);
     // Fewer, where its source's state was dropped: it need not copy a block first.
     needed += BlocksFor(session, tokens) - own;
   }
   // Read first: blocks that are clean by then are free below.
-  const bool recycling = room_unfinished_ || arena_->blocks_recycling() > 0;
+  const bool recycling = room_unfinished_ || arena_->pools().blocks_recycling() > 0;
   if (needed > FreeBlocks(needed)) {
     if (AnyRuns() || recycling || DropShared() || PinsEnd() ||
         AskForMemory(needed, 0)) {

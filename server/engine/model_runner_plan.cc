@@ -22,7 +22,7 @@ void ModelRunner::Plan() {
   chunks_.clear();
   starved_.clear();
   planned_blocks_ = planned_fixed_ = 0;
-  recycling_ = arena_->blocks_recycling() > 0;
+  recycling_ = arena_->pools().blocks_recycling() > 0;
   for (auto next = running_.begin(); next != running_.end();) {
     const auto at = next++;
     Call* const call = at->get();
@@ -107,7 +107,7 @@ void ModelRunner::Plan() {
   if (!starved_.empty() && !chunks_.empty()) {
     MakeRoom(static_cast<int64_t>(starved_.size()));
   }
-  arena_->SetAside(step_blocks, planned_fixed_);
+  arena_->pools().SetAside(step_blocks, planned_fixed_);
 }
 
 void ModelRunner::SetAside(Calls::iterator call) {
@@ -141,7 +141,7 @@ int64_t ModelRunner::WantedBlocks() const {
 }
 
 int64_t ModelRunner::FreeFixed(int64_t wanted) {
-  return arena_->FreeFixed(wanted + planned_fixed_) - planned_fixed_;
+  return arena_->pools().FreeFixed(wanted + planned_fixed_) - planned_fixed_;
 }
 
 void ModelRunner::PlanFixed() {
@@ -163,7 +163,7 @@ void ModelRunner::PlanFixed() {
 
 bool ModelRunner::StatesFit(int64_t bytes) const {
   if (arena_->spec().fixed_elements() == 0) return true;
-  return arena_->bytes_left() - PromisedBlocks() * block_bytes_ >= bytes;
+  return arena_->pools().bytes_left() - PromisedBlocks() * block_bytes_ >= bytes;
 }
 
 bool ModelRunner::MakeFixedRoom(int64_t needed, std::optional<int64_t> bytes,
@@ -184,9 +184,10 @@ bool ModelRunner::MakeFixedRoom(int64_t needed, std::optional<int64_t> bytes,
 }
 
 bool ModelRunner::AskForMemory(int64_t blocks, int64_t fixed) {
-  if (arena_->blocks() == 0) blocks = 0;
+  if (arena_->pools().blocks() == 0) blocks = 0;
   // Where the model's own limit is reached, memory of others does not help.
-  const int64_t left = arena_->blocks() - arena_->blocks_used() - PromisedBlocks();
+  const int64_t left =
+      arena_->pools().blocks() - arena_->pools().blocks_used() - PromisedBlocks();
   const bool blocks_missing = blocks <= left && FreeBlocks(blocks) < blocks;
   const bool missing = blocks_missing || FreeFixed(fixed) < fixed;
   if (!missing && blocks > left) return false;
@@ -222,8 +223,8 @@ void ModelRunner::GiveUpStates() {
     bytes -= session.state.bytes(*arena_);
     DropState(session);
   }
-  arena_->DropBlank();
-  arena_->SetAside(0, 0);
+  arena_->pools().DropBlank();
+  arena_->pools().SetAside(0, 0);
   // In any case: who asked is woken after it.
   context_->recycler.GiveUpReserves();
 }
@@ -233,7 +234,7 @@ bool ModelRunner::ResolveStarvation() {
   // What a step under way leads to may be enough.
   if (stepper_.under_way() > 0) return false;
   // Recycled blocks wake the runner once they are clean.
-  if (recycling_ || arena_->blocks_recycling() > 0) return false;
+  if (recycling_ || arena_->pools().blocks_recycling() > 0) return false;
   // For calls that start, TryAdmit has made room.
   if (!starved_.empty() && MakeRoom(1)) return true;
   if (!starved_.empty() && MakeFixedRoom(1)) return true;
@@ -385,12 +386,12 @@ int64_t ModelRunner::PromisedBlocks() const {
 
 int64_t ModelRunner::FreeBlocks(int64_t wanted) {
   const int64_t promised = PromisedBlocks();
-  return arena_->FreeBlocks(std::max<int64_t>(0, wanted) + promised) - promised;
+  return arena_->pools().FreeBlocks(std::max<int64_t>(0, wanted) + promised) - promised;
 }
 
 bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
   // Blocks that are being recycled count.
-  int64_t missing = needed - FreeBlocks(needed) - arena_->blocks_recycling();
+  int64_t missing = needed - FreeBlocks(needed) - arena_->pools().blocks_recycling();
   bool any = false;
   const auto drop = [&](Session& session) {
     if (!session.state.has_state() || &session == except) return false;

@@ -156,7 +156,8 @@ bool ModelRunner::ComeBack(Session& session) {
   const auto begin = std::chrono::steady_clock::now();
   const bool fits = MakeRoomFor(session.state.image_computed());
   // Read first: blocks that are clean by then are free below.
-  const bool waits = AnyRuns() || room_unfinished_ || arena_->blocks_recycling() > 0;
+  const bool waits =
+      AnyRuns() || room_unfinished_ || arena_->pools().blocks_recycling() > 0;
   if (fits && session.state.TakeImage(*arena_, state_memory()).ok()) {
     UpdateBytes(session);
     EngineObserver* const observer = context_->options.observer.get();

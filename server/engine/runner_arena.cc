@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
   // This one only counts: memory is taken when a block is used.
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> one,
                           StateArena::Create(spec, {.slots = 1}));
-  const int64_t full = spec.bytes_at(0) + one->blocks() * BlockBytes(spec);
+  const int64_t full = spec.bytes_at(0) + one->pools().blocks() * BlockBytes(spec);
   if (options.state_bytes < full) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,

@@ -259,7 +259,7 @@ class RoomTask final : public AnsweringTask<bool> {
   absl::StatusOr<bool> Do(StateAccess& states) override {
     SavedState whole;
     if (!states.MakeRoomFor(computed_)) return false;
-    if (!states.arena().MakeWhole(computed_, whole).ok()) return false;
+    if (!states.arena().saved().MakeWhole(computed_, whole).ok()) return false;
     session_->state.Put(whole);
     states.Pin(*session_);
     return true;

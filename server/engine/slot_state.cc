@@ -16,7 +16,7 @@ absl::Status SlotState::Acquire(StateArena& arena, int64_t history) {
   if (held()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(slot_, arena.Acquire());
   DropImage();
-  if (!whole_.empty()) arena.Attach(whole_, slot_);
+  if (!whole_.empty()) arena.saved().Attach(whole_, slot_);
   CutBack(arena, history);
   return absl::OkStatus();
 }
@@ -34,7 +34,7 @@ absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
   image->numbers.resize(static_cast<size_t>(floats));
   MNEMON_RETURN_IF_ERROR(
       StateImage::Read(arena.spec(), memory, whole_, image->numbers));
-  arena.Drop(whole_);
+  arena.saved().Drop(whole_);
   image_ = std::move(image);
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
@@ -44,11 +44,11 @@ absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
 absl::Status SlotState::TakeImage(StateArena& arena, StateMemory& memory) {
   MNEMON_CHECK(has_image() && !has_state());
   SavedState whole;
-  MNEMON_RETURN_IF_ERROR(arena.MakeWhole(image_->computed, whole));
+  MNEMON_RETURN_IF_ERROR(arena.saved().MakeWhole(image_->computed, whole));
   const absl::Status written =
       StateImage::Write(arena.spec(), memory, image_->numbers, whole);
   if (!written.ok()) {
-    arena.Drop(whole);
+    arena.saved().Drop(whole);
     return written;
   }
   Put(whole);
@@ -57,12 +57,12 @@ absl::Status SlotState::TakeImage(StateArena& arena, StateMemory& memory) {
 
 void SlotState::Reset(StateArena& arena) {
   DropShadowsAfter(arena, -1);
-  arena.Drop(before_call_);
+  arena.saved().Drop(before_call_);
   arena.Reset(slot_);
 }
 
 void SlotState::Release(StateArena& arena) {
-  arena.Drop(whole_);
+  arena.saved().Drop(whole_);
   if (!held()) return;
   Reset(arena);
   arena.Release(slot_);
@@ -74,25 +74,25 @@ absl::Status SlotState::Share(StateArena& arena, int64_t history,
   const int64_t target = std::max<int64_t>(0, history - 1);
   if (!whole_.empty()) {
     // Acquire cuts what has computed more.
-    return arena.Share(whole_, whole);
+    return arena.saved().Share(whole_, whole);
   }
   if (!held() || target == 0) return absl::OkStatus();
   const int64_t length = arena.length(slot_);
   if (length == 0) return absl::OkStatus();
-  if (length <= target) return arena.Share(slot_, length, nullptr, whole);
+  if (length <= target) return arena.saved().Share(slot_, length, nullptr, whole);
   for (auto shadow = shadows_.rbegin(); shadow != shadows_.rend(); ++shadow) {
     if (shadow->position <= target) {
-      return arena.Share(slot_, shadow->position, &shadow->fixed, whole);
+      return arena.saved().Share(slot_, shadow->position, &shadow->fixed, whole);
     }
   }
   if (arena.spec().fixed_elements() == 0 && HoldsRows(arena, target)) {
-    return arena.Share(slot_, target, nullptr, whole);
+    return arena.saved().Share(slot_, target, nullptr, whole);
   }
   if (before_call_.empty() || before_call_.position() == 0 ||
       before_call_.position() > target) {
     return absl::OkStatus();
   }
-  return arena.Share(slot_, before_call_, whole);
+  return arena.saved().Share(slot_, before_call_, whole);
 }
 
 int64_t SlotState::computed(const StateArena& arena) const {
@@ -102,18 +102,18 @@ int64_t SlotState::computed(const StateArena& arena) const {
 
 int64_t SlotState::bytes(const StateArena& arena) const {
   if (held()) return arena.bytes_used(slot_);
-  return whole_.empty() ? 0 : arena.bytes_used(whole_);
+  return whole_.empty() ? 0 : arena.saved().bytes_used(whole_);
 }
 
 int64_t SlotState::UnsharedBlocks(const StateArena& arena, int64_t most) const {
   return held() ? arena.UnsharedBlocks(slot_, most)
-                : arena.UnsharedBlocks(whole_, most);
+                : arena.saved().UnsharedBlocks(whole_, most);
 }
 
 absl::Status SlotState::BeginCall(StateArena& arena) try {
   MNEMON_CHECK(held() && shadows_.empty() && before_call_.empty());
   shadows_.reserve(kMaxShadows);  // KeepPrompt cannot fail
-  return arena.Save(slot_, before_call_);
+  return arena.saved().Save(slot_, before_call_);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError("the state of a session");
 }
@@ -121,18 +121,18 @@ absl::Status SlotState::BeginCall(StateArena& arena) try {
 void SlotState::KeepPrompt(StateArena& arena) {
   if (before_call_.empty()) return;
   // A cut may still need it: its rows are held until a later shadow serves all cuts.
-  SavedFixed fixed = arena.TakeFixed(before_call_);
+  SavedFixed fixed = arena.saved().TakeFixed(before_call_);
   if (!fixed.empty()) {
     shadows_.insert(shadows_.begin(),
                     {.position = before_call_.position(), .fixed = std::move(fixed)});
   }
-  arena.Drop(before_call_);
+  arena.saved().Drop(before_call_);
 }
 
 void SlotState::RollBackCall(StateArena& arena) {
   if (before_call_.empty()) return;
   DropShadowsAfter(arena, -1);
-  arena.RestoreAndDrop(slot_, before_call_);
+  arena.saved().RestoreAndDrop(slot_, before_call_);
 }
 
 int64_t SlotState::ChunkLimit(const StateArena& arena, int64_t history,
@@ -160,7 +160,7 @@ void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept, int64_t comp
     return;
   }
   while (shadows_.size() > 1 && shadows_[1].position <= earliest) {
-    arena.Drop(shadows_.front().fixed);
+    arena.saved().Drop(shadows_.front().fixed);
     shadows_.erase(shadows_.begin());
   }
   const bool covered = !shadows_.empty() && shadows_.front().position <= earliest;
@@ -184,7 +184,7 @@ void SlotState::BeforeStep(StateArena& arena, int64_t count, int64_t kept) {
   if (!ShadowDue(arena, count, kept)) return;
   shadows_.reserve(kMaxShadows);
   shadows_.push_back(
-      {.position = arena.length(slot_), .fixed = arena.SaveFixed(slot_)});
+      {.position = arena.length(slot_), .fixed = arena.saved().SaveFixed(slot_)});
 }
 
 void SlotState::CutBack(StateArena& arena, int64_t history) {
@@ -212,10 +212,10 @@ void SlotState::Rest(StateArena& arena, int64_t history) {
   CutBack(arena, history);
   DropShadowsAfter(arena, -1);
   shadows_.shrink_to_fit();
-  arena.Drop(before_call_);
+  arena.saved().Drop(before_call_);
   if (arena.length(slot_) > 0) {
     arena.SetFloor(slot_, arena.length(slot_));
-    arena.Detach(slot_, whole_);
+    arena.saved().Detach(slot_, whole_);
   }
   arena.Release(slot_);
   slot_ = -1;
@@ -243,7 +243,7 @@ int64_t SlotState::NewestShadow() const {
 
 void SlotState::DropShadowsAfter(StateArena& arena, int64_t position) {
   while (!shadows_.empty() && shadows_.back().position > position) {
-    arena.Drop(shadows_.back().fixed);
+    arena.saved().Drop(shadows_.back().fixed);
     shadows_.pop_back();
   }
 }
@@ -252,12 +252,13 @@ void SlotState::RestoreNewest(StateArena& arena) {
   if (shadows_.empty()) {
     // Restoring a ring may run out of memory; computing from token 0 gives the same
     // state.
-    if (Base() == 0 || !arena.Restore(slot_, before_call_).ok()) arena.Reset(slot_);
+    if (Base() == 0 || !arena.saved().Restore(slot_, before_call_).ok())
+      arena.Reset(slot_);
     return;
   }
   const Shadow& shadow = shadows_.back();
   arena.Truncate(slot_, shadow.position);
-  arena.RestoreFixed(slot_, shadow.fixed, shadow.position);
+  arena.saved().RestoreFixed(slot_, shadow.fixed, shadow.position);
 }
 
 }  // namespace mnemon

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "model/compute/cuda/attend.h"
-#include "model/compute/cuda/fast_weights.h"
+#include "model/blocks/attention/attend_cuda.h"
+#include "model/blocks/fast_weights/step_cuda.h"
 #include "model/compute/cuda/linear.h"
 #include "model/compute/cuda/tiled_linear.h"
 #include "tests/fakes/device_emulator.h"

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "model/compute/cuda/step_kernel.h"
+#include "model/operations/cuda/step_kernel.h"
 #include "tests/fakes/device_emulator.h"
 
 namespace mnemon {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sequence/tensors.h"
 #include "tests/model/decoder/variants.h"
 #include "tests/model/io/temporary_directory.h"

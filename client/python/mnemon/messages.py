@@ -125,6 +125,8 @@ def model(message: Any) -> resources.Model:
         session_state_size_bytes=message.session_state_size_bytes,
         precision=message.precision,
         kernel_target=message.kernel_target,
+        generates=message.generates,
+        introspection=tuple(message.introspection.paths),
         model_id=message.model_id,
         numerics_id=message.numerics_id,
         config_json=message.config_json,

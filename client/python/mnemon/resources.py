@@ -25,6 +25,8 @@ class Model(Brief):
     session_state_size_bytes: int  # at the context limit; or the constant size
     precision: str
     kernel_target: str
+    generates: bool  # else it predicts
+    introspection: tuple[str, ...]  # that its tokens have
     model_id: str  # SHA-256 of weights, config, tokenizer
     numerics_id: str
     config_json: str

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "model/blocks/attention/calls.h"
 #include "model/blocks/attention/settings.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "model/blocks/fast_weights/calls.h"
 #include "model/blocks/fast_weights/settings.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"

@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/strings.h"
-#include "model/compute/cuda/step_kernels.h"
 #include "model/compute/device/cuda_memory.h"
+#include "model/operations/cuda/step_kernels.h"
 
 namespace mnemon {
 namespace {

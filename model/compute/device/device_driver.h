@@ -20,7 +20,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "model/compute/cuda/step_call.h"
+#include "model/operations/cuda/step_call.h"
 
 namespace mnemon {
 

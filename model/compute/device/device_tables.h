@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "model/compute/cuda/step_call.h"
 #include "model/compute/device/device_addresses.h"
 #include "model/compute/device/device_driver.h"
+#include "model/operations/cuda/step_call.h"
 #include "model/state/arena.h"
 
 namespace mnemon {

@@ -2,11 +2,17 @@
 // The memory of the model: what introspection said of the newest tokens, and its panel.
 "use strict";
 
-// The fields of Introspection that an architecture has.
-const INTROSPECTION = {
-  causal: "memoryReads", transformer_xl: "memoryReads", feedback: "memoryReads",
-  feedback_shared: "memoryReads", fast_weights: "updateNorms,stateNorms",
-};
+// The fields of Introspection that are shown: the first ones that a model has.
+const SHOWN = [
+  { fields: "memoryReads", what: "which earlier tokens each layer and head reads" },
+  {
+    fields: "updateNorms,stateNorms",
+    what: "how large the weight matrix of each head is, and how much each token changes it",
+  },
+];
+const shownOf = (model) =>
+  SHOWN.find(({ fields }) => fields.split(",").every((f) => model.introspection.includes(f)));
+
 const KEPT_READS = 256;      // tokens
 const KEPT_NORMS = 512;      // tokens
 const KEPT_WEIGHTS = 4e6;    // numbers, of all tokens together
@@ -80,7 +86,7 @@ class Memory {
   wanted() {
     const model = state.model;
     if (!model || !$("memory-on").checked || this.refused.has(model.id)) return null;
-    return INTROSPECTION[model.architecture] || null;
+    return shownOf(model)?.fields || null;
   }
 
   refuse(reason) {
@@ -183,14 +189,10 @@ class Memory {
     const model = state.model;
     if (!model) return "";
     if (this.refused.has(model.id)) return this.refused.get(model.id);
-    if (!INTROSPECTION[model.architecture]) {
-      return `Of the architecture ${model.architecture}, no memory is shown.`;
-    }
+    const shown = shownOf(model);
+    if (!shown) return `Of the model ${model.id}, no memory is shown.`;
     if (!$("memory-on").checked) return "Off: the server is not asked.";
-    const what = model.architecture === "fast_weights"
-      ? "how large the weight matrix of each head is, and how much each token changes it"
-      : "which earlier tokens each layer and head reads";
-    return `While the model generates, this shows ${what}. Looking costs some speed.`;
+    return `While the model generates, this shows ${shown.what}. Looking costs some speed.`;
   }
 
   readsCaption(record) {

@@ -2,14 +2,10 @@
 // The loaded models, and which one is in use.
 "use strict";
 
-// As in train/palette.h.
-const ARCHITECTURE_COLOURS = {
-  feedback: "#2f7fd6", feedback_shared: "#b65cc4", fast_weights: "#d9700f",
-  transformer_xl: "#1c9a70", causal: "#8a8f98", encoder: "#c9485b",
-};
-const OTHER_COLOUR = "#a8893a";
+// As in train/palette.h; models take turns.
+const MODEL_COLOURS = ["#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b"];
 
-function takeModel(listed) {
+function takeModel(listed, place) {
   const facts = listed.mnemon || {};
   let config = {};
   try { config = JSON.parse(facts.config_json); } catch { /* the heads are not known */ }
@@ -21,10 +17,12 @@ function takeModel(listed) {
   ];
   return {
     id: listed.id,
-    architecture: facts.architecture || "",
+    colour: MODEL_COLOURS[place % MODEL_COLOURS.length],
     heads: config.heads || 1,
     hasText: facts.has_tokenizer !== false,
-    generates: facts.architecture !== "encoder",
+    generates: facts.generates === true,
+    // Names as in output.introspection.
+    introspection: (facts.introspection || "").split(","),
     summary: summary.filter(Boolean).join(" · "),
   };
 }
@@ -44,8 +42,7 @@ function useModel(model) {
   state.model = model;
   $("model").value = model.id;
   $("model-facts").textContent = model.summary;
-  const colour = ARCHITECTURE_COLOURS[model.architecture] || OTHER_COLOUR;
-  document.documentElement.style.setProperty("--arch", colour);
+  document.documentElement.style.setProperty("--arch", model.colour);
   $("prompt").placeholder = promptHint(model);
   $("prompt").disabled = !model.generates;
   memory.clear();

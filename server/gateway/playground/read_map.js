@@ -14,7 +14,7 @@ function rgb(colour) {
   return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
 }
 
-// 256 colours as pixels: from the background over that of the architecture to the ink.
+// 256 colours as pixels: from the background over that of the model to the ink.
 function colourRamp({ paper, arch, ink }) {
   const blend = (a, b, t) => a.map((x, i) => x + (b[i] - x) * t);
   const [low, middle] = [rgb(paper), rgb(arch)];

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/packed_weights.h"
+#include "model/operations/cpu_operations.h"
 #include "tests/fakes/device_operations.h"
 
 namespace mnemon {

@@ -16,7 +16,7 @@
 
 #include "base/process.h"
 #include "gtest/gtest.h"
-#include "model/compute/cpu_team.h"
+#include "model/operations/cpu_team.h"
 #include "tests/fakes/flushing_float_mode.h"
 
 namespace mnemon {

@@ -62,7 +62,7 @@ TEST(FarStates, GoBackAndComeAgain) {
     ASSERT_GE(account.bytes(), 30 * kMiB);
     arena->Release(slot);
     const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (account.bytes() > 8 * kMiB || arena->blocks_recycling() > 0) {
+    while (account.bytes() > 8 * kMiB || arena->pools().blocks_recycling() > 0) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << account.bytes();
       std::this_thread::yield();
     }

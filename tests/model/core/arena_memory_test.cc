@@ -47,7 +47,7 @@ int TakeMoreThanThereIs() {
   }
   const absl::Status refused = reserve(kBlocks);
   if (GetErrorDetail(refused)->reason != "OUT_OF_MEMORY") return kOtherError;
-  if (arena->blocks_used() != 0) return kCounted;
+  if (arena->pools().blocks_used() != 0) return kCounted;
   return reserve(most).ok() ? 0 : kLost;
 }
 

@@ -127,7 +127,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
 
   // After what was given back is clean, as at once without a recycler.
   void AwaitRecycled() {
-    while (arena_->blocks_recycling() > 0) std::this_thread::yield();
+    while (arena_->pools().blocks_recycling() > 0) std::this_thread::yield();
   }
 
   void Acquire() {
@@ -156,7 +156,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     const int64_t count = 1 + Random(40);
     if (GetParam().growth != Growth::kFixed) AwaitRecycled();
     const int64_t needed = arena_->BlocksNeeded(s.slot, count);
-    const int64_t used = arena_->blocks_used();
+    const int64_t used = arena_->pools().blocks_used();
     const absl::Status status = Reserve(s.slot, count);
     if (append() && s.length + count > kCapacity) {
       EXPECT_EQ(GetErrorDetail(status)->reason, "CONTEXT_LIMIT");
@@ -165,7 +165,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     } else {
       ASSERT_TRUE(status.ok()) << status;
     }
-    ASSERT_EQ(arena_->blocks_used(), status.ok() ? used + needed : used);
+    ASSERT_EQ(arena_->pools().blocks_used(), status.ok() ? used + needed : used);
     if (!status.ok()) return;
     ASSERT_EQ(arena_->BlocksNeeded(s.slot, count), 0);
     const int64_t written = Random(4) == 0 ? Random(count + 1) : count;
@@ -200,9 +200,9 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   void Fork(ModelSlot& s) {
     const auto to = arena_->Acquire();
     if (!to.ok()) return;
-    const int64_t used = arena_->blocks_used();
+    const int64_t used = arena_->pools().blocks_used();
     ASSERT_TRUE(arena_->Fork(s.slot, *to).ok());
-    EXPECT_LE(arena_->blocks_used(), used);
+    EXPECT_LE(arena_->pools().blocks_used(), used);
     const ModelState copy = s;
     slots_.push_back({copy, *to});
   }
@@ -210,8 +210,8 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   void Save(ModelSlot& s) {
     if (saved_.size() == 4) return;
     ModelSaved& saved = saved_.emplace_back();
-    const int64_t blocks = arena_->SavedBlocks(s.slot);
-    ASSERT_TRUE(arena_->Save(s.slot, saved.saved).ok());
+    const int64_t blocks = arena_->saved().BlocksToSave(s.slot);
+    ASSERT_TRUE(arena_->saved().Save(s.slot, saved.saved).ok());
     EXPECT_EQ(saved.saved.blocks(), blocks);
     EXPECT_EQ(saved.saved.position(), s.length);
     saved.state = s;
@@ -225,10 +225,10 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
       if (s.slot != saved.slot || !saved.restorable) continue;
       const bool drop = Random(2);
       if (drop) {
-        arena_->RestoreAndDrop(s.slot, saved.saved);
+        arena_->saved().RestoreAndDrop(s.slot, saved.saved);
         EXPECT_TRUE(saved.saved.empty());
       } else {
-        ASSERT_TRUE(arena_->Restore(s.slot, saved.saved).ok());
+        ASSERT_TRUE(arena_->saved().Restore(s.slot, saved.saved).ok());
       }
       static_cast<ModelState&>(s) = saved.state;
       for (ModelSaved& other : saved_) {
@@ -242,7 +242,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   }
 
   void Drop(size_t index) {
-    arena_->Drop(saved_[index].saved);
+    arena_->saved().Drop(saved_[index].saved);
     EXPECT_TRUE(saved_[index].saved.empty());
     saved_.erase(saved_.begin() + index);
   }
@@ -260,7 +260,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     ModelWhole& whole = wholes_.emplace_back();
     whole.state = s;
     whole.state.floor = s.length;
-    arena_->Detach(s.slot, whole.saved);
+    arena_->saved().Detach(s.slot, whole.saved);
     MakeFresh(s);
     Check(s);
     Check(whole);
@@ -274,7 +274,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     const bool growing = GetParam().growth != Growth::kFixed;
     const int64_t length =
         growing ? s.floor + Random(s.length - s.floor + 1) : s.length;
-    ASSERT_TRUE(arena_->Share(s.slot, length, nullptr, whole.saved).ok());
+    ASSERT_TRUE(arena_->saved().Share(s.slot, length, nullptr, whole.saved).ok());
     whole.state.length = whole.state.floor = length;
     whole.state.rows.resize(length);
     if (length == 0) whole.state.fixed = Fresh().fixed;
@@ -285,7 +285,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     if (wholes_.size() >= 4) return;
     const size_t from = Random(wholes_.size());
     ModelWhole shared;
-    ASSERT_TRUE(arena_->Share(wholes_[from].saved, shared.saved).ok());
+    ASSERT_TRUE(arena_->saved().Share(wholes_[from].saved, shared.saved).ok());
     shared.state = wholes_[from].state;
     wholes_.push_back(std::move(shared));
     Check(wholes_.back());
@@ -295,13 +295,13 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   void Rewrite(ModelWhole& whole) {
     const std::vector<float> image = ImageOf(whole);
     SavedState made;
-    const absl::Status status = arena_->MakeWhole(whole.state.length, made);
+    const absl::Status status = arena_->saved().MakeWhole(whole.state.length, made);
     if (!status.ok()) {
       EXPECT_TRUE(made.empty());
       return;
     }
     ASSERT_TRUE(StateImage::Write(spec_, arena_->memory(), image, made).ok());
-    arena_->Drop(whole.saved);
+    arena_->saved().Drop(whole.saved);
     whole.saved = std::move(made);
     Check(whole);
   }
@@ -309,7 +309,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   void Attach(ModelWhole& whole) {
     const auto slot = arena_->Acquire();
     if (!slot.ok()) return;
-    arena_->Attach(whole.saved, *slot);
+    arena_->saved().Attach(whole.saved, *slot);
     EXPECT_TRUE(whole.saved.empty());
     slots_.push_back({whole.state, *slot});
     Check(slots_.back());
@@ -318,7 +318,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   }
 
   void DropWhole(size_t index) {
-    arena_->Drop(wholes_[index].saved);
+    arena_->saved().Drop(wholes_[index].saved);
     wholes_.erase(wholes_.begin() + static_cast<int64_t>(index));
   }
 
@@ -342,7 +342,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
       }
     }
     ASSERT_EQ(ImageOf(whole), expected);
-    ASSERT_EQ(arena_->bytes_used(whole.saved),
+    ASSERT_EQ(arena_->saved().bytes_used(whole.saved),
               4 * (state.length == 0 ? 0 : static_cast<int64_t>(state.fixed.size())) +
                   4 * kWidth * kBlock * whole.saved.blocks());
   }
@@ -397,8 +397,9 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     int64_t saved = 0;
     for (const ModelSaved& state : saved_) saved += state.saved.blocks();
     for (const ModelWhole& whole : wholes_) saved += whole.saved.blocks();
-    ASSERT_GE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()));
-    ASSERT_LE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()) + saved);
+    ASSERT_GE(arena_->pools().blocks_used(), static_cast<int64_t>(blocks.size()));
+    ASSERT_LE(arena_->pools().blocks_used(),
+              static_cast<int64_t>(blocks.size()) + saved);
   }
 
   void Step() {
@@ -462,8 +463,8 @@ TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
   CheckCount();
   while (!slots_.empty()) Release(slots_.back());
   AwaitRecycled();
-  EXPECT_EQ(arena_->blocks_used(), 0);
-  EXPECT_EQ(arena_->bytes_used(), 0);
+  EXPECT_EQ(arena_->pools().blocks_used(), 0);
+  EXPECT_EQ(arena_->pools().bytes_used(), 0);
   EXPECT_EQ(arena_->slots_used(), 0);
 }
 

@@ -36,8 +36,8 @@ class CleanSignal {
   }
   void Await(const StateArena& arena) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, kPatience,
-                                  [&] { return arena.blocks_recycling() == 0; }));
+    ASSERT_TRUE(changed_.wait_for(
+        lock, kPatience, [&] { return arena.pools().blocks_recycling() == 0; }));
   }
 
  private:
@@ -72,7 +72,7 @@ TEST(RecycledArena, GivesALongSessionBackAndUsesItAgain) {
       row[kWidth - 1] = 1.0f;
     }
     arena->Advance(slot, 16 * kBlocks);
-    EXPECT_EQ(arena->blocks_used(), kBlocks);
+    EXPECT_EQ(arena->pools().blocks_used(), kBlocks);
     if (round == 0) {
       arena->Release(slot);
     } else {
@@ -80,7 +80,7 @@ TEST(RecycledArena, GivesALongSessionBackAndUsesItAgain) {
       EXPECT_EQ(arena->Row(slot, 1, 15)[kWidth - 1], 1.0f);
     }
     clean.Await(*arena);
-    EXPECT_EQ(arena->blocks_used(), round == 0 ? 0 : kBlocks / 2);
+    EXPECT_EQ(arena->pools().blocks_used(), round == 0 ? 0 : kBlocks / 2);
   }
 }
 
@@ -104,10 +104,10 @@ TEST(RecycledArena, AFullPoolSaysThatBlocksAreOnTheirWay) {
   // One block holds the recycler up; those given back afterwards wait.
   arena->Advance(a, 1600);
   arena->Truncate(a, 1584);
-  while (arena->blocks_recycling() > 0) std::this_thread::yield();
+  while (arena->pools().blocks_recycling() > 0) std::this_thread::yield();
   arena->Reset(a);
-  EXPECT_EQ(arena->blocks_recycling(), 99);
-  EXPECT_EQ(arena->blocks_used(), 99);
+  EXPECT_EQ(arena->pools().blocks_recycling(), 99);
+  EXPECT_EQ(arena->pools().blocks_used(), 99);
   const absl::Status status = arena->Reserve(b, 1600);
   EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
   {
@@ -116,7 +116,7 @@ TEST(RecycledArena, AFullPoolSaysThatBlocksAreOnTheirWay) {
   }
   changed.notify_all();
   clean.Await(*arena);
-  EXPECT_EQ(arena->blocks_used(), 0);
+  EXPECT_EQ(arena->pools().blocks_used(), 0);
   ASSERT_TRUE(arena->Reserve(b, 1600).ok());
   ExpectZeros(*arena, b, 0, 1600);
 }
@@ -152,18 +152,18 @@ TEST(RecycledArena, NothingIsLeftOfASession) {
   std::vector<const float*> fixed, rows;
   const int32_t slot = *arena->Acquire();
   for (int64_t i = 0; i < 64; ++i) {
-    SavedFixed shadow = arena->SaveFixed(slot);
+    SavedFixed shadow = arena->saved().SaveFixed(slot);
     ASSERT_TRUE(arena->Reserve(slot, 1).ok());
     std::fill_n(arena->Fixed(slot, 0), kFixed, 7.0f);
     std::fill_n(arena->Row(slot, 1, i), kWidth, 7.0f);
     fixed.push_back(arena->Fixed(slot, 0));
     rows.push_back(arena->Row(slot, 1, i));
     arena->Advance(slot, 1);
-    arena->Drop(shadow);
-    arena->SetAside(1, 1);
+    arena->saved().Drop(shadow);
+    arena->pools().SetAside(1, 1);
   }
   arena->Release(slot);
-  arena->SetAside(0, 0);
+  arena->pools().SetAside(0, 0);
   const auto left = [&] {
     const auto holds = [](const float* at, int64_t count) {
       return std::count(at, at + count, 7.0f) > 0;
@@ -176,7 +176,7 @@ TEST(RecycledArena, NothingIsLeftOfASession) {
   };
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   // What the recycler has not written yet, it may write now.
-  while (arena->blocks_recycling() > 0 || arena->shadow_bytes() > 0) {
+  while (arena->pools().blocks_recycling() > 0 || arena->pools().shadow_bytes() > 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
@@ -200,7 +200,7 @@ TEST(RecycledArena, ABusyOwnerAlwaysFindsCleanBlocks) {
     const int32_t slot = *arena.Acquire();
     for (int64_t at = 0, end = 1 + random() % 2500; at < end;) {
       const int64_t count = 1 + random() % 64;
-      const bool recycled = arena.blocks_recycling() == 0;
+      const bool recycled = arena.pools().blocks_recycling() == 0;
       if (!arena.Reserve(slot, count).ok()) {
         ASSERT_FALSE(recycled) << "blocks were lost";
         std::this_thread::yield();
@@ -222,14 +222,14 @@ TEST(RecycledArena, ABusyOwnerAlwaysFindsCleanBlocks) {
     const int32_t fork = *arena.Acquire();
     ASSERT_TRUE(arena.Fork(slot, fork).ok());
     SavedState saved;
-    ASSERT_TRUE(arena.Save(fork, saved).ok());
+    ASSERT_TRUE(arena.saved().Save(fork, saved).ok());
     arena.Release(slot);
     arena.Release(fork);
-    arena.Drop(saved);
+    arena.saved().Drop(saved);
   }
   for (const auto& arena : arenas) {
-    while (arena->blocks_recycling() > 0) std::this_thread::yield();
-    EXPECT_EQ(arena->blocks_used(), 0);
+    while (arena->pools().blocks_recycling() > 0) std::this_thread::yield();
+    EXPECT_EQ(arena->pools().blocks_used(), 0);
     EXPECT_EQ(arena->slots_used(), 0);
   }
 }

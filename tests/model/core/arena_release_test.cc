@@ -119,12 +119,12 @@ TEST(ReleasedStates, FixedEntriesGoBackToo) {
     ASSERT_TRUE(arena->Reserve(slots.back(), 1).ok());
   }
   EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kMiB);
-  EXPECT_EQ(arena->shadow_bytes(), 0);
-  SavedFixed saved = arena->SaveFixed(slots[0]);
+  EXPECT_EQ(arena->pools().shadow_bytes(), 0);
+  SavedFixed saved = arena->saved().SaveFixed(slots[0]);
   ASSERT_TRUE(arena->Reserve(slots[0], 1).ok());
-  EXPECT_EQ(arena->shadow_bytes(), 30 * kMiB);
-  arena->Drop(saved);
-  EXPECT_EQ(arena->shadow_bytes(), 0);
+  EXPECT_EQ(arena->pools().shadow_bytes(), 30 * kMiB);
+  arena->saved().Drop(saved);
+  EXPECT_EQ(arena->pools().shadow_bytes(), 0);
   for (const int32_t slot : slots) arena->Release(slot);
   // All but what every fresh session shares.
   ASSERT_TRUE(Await([&] { return account.bytes() <= 34 * kMiB; })) << account.bytes();
@@ -145,7 +145,7 @@ TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
   const int32_t slot = *arena->Acquire();
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 120));
   arena->Release(slot);
-  ASSERT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+  ASSERT_TRUE(Await([&] { return arena->pools().blocks_recycling() == 0; }));
   EXPECT_GE(account.bytes(), 30 * kMiB);
   // But where memory is short it goes at once, and on_clean tells when.
   const int64_t before = calls;
@@ -178,7 +178,7 @@ TEST(ReleasedStates, CostTheirOwnerNothing) {
   for (const int32_t slot : slots) arena->Release(slot);
   // To clean one of them takes longer.
   EXPECT_LT(UsedSeconds() - before, 1e-3);
-  ASSERT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+  ASSERT_TRUE(Await([&] { return arena->pools().blocks_recycling() == 0; }));
 }
 
 TEST(ReleasedStates, SomeMemoryIsReadyBeforeItIsNeeded) {
@@ -195,14 +195,14 @@ TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
   const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
   // Blocks of a quarter MiB: eight in each 2 MiB.
-  EXPECT_EQ(arena->FreeBlocks(1000), 32);
+  EXPECT_EQ(arena->pools().FreeBlocks(1000), 32);
   EXPECT_EQ(account.bytes(), 8 * kMiB);
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 32));
   const absl::Status refused = arena->Reserve(slot, 1);
   EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");
-  EXPECT_EQ(arena->blocks_used(), 32);
+  EXPECT_EQ(arena->pools().blocks_used(), 32);
   arena->Truncate(slot, 0);
-  EXPECT_EQ(arena->FreeBlocks(0), 32);
+  EXPECT_EQ(arena->pools().FreeBlocks(0), 32);
   EXPECT_FALSE(other.TryTake(1));
 }
 
@@ -211,20 +211,20 @@ TEST(LimitedStates, BlocksSetAsideAreFree) {
   ByteAccount account(budget);
   const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
-  EXPECT_EQ(arena->FreeBlocks(4), 8);
-  arena->SetAside(6, 0);
-  EXPECT_EQ(arena->blocks_used(), 0);
-  EXPECT_EQ(arena->FreeBlocks(4), 8);
-  EXPECT_EQ(arena->FreeBlocks(12), 16);
-  arena->SetAside(20, 0);  // of 16
-  EXPECT_EQ(arena->FreeBlocks(1000), 32);
+  EXPECT_EQ(arena->pools().FreeBlocks(4), 8);
+  arena->pools().SetAside(6, 0);
+  EXPECT_EQ(arena->pools().blocks_used(), 0);
+  EXPECT_EQ(arena->pools().FreeBlocks(4), 8);
+  EXPECT_EQ(arena->pools().FreeBlocks(12), 16);
+  arena->pools().SetAside(20, 0);  // of 16
+  EXPECT_EQ(arena->pools().FreeBlocks(1000), 32);
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 32));
   EXPECT_EQ(GetErrorDetail(arena->Reserve(slot, 1))->reason, "NO_FREE_BLOCKS");
   arena->Truncate(slot, 0);
-  arena->SetAside(32, 0);
-  EXPECT_EQ(arena->FreeBlocks(0), 32);
-  arena->SetAside(0, 0);
-  EXPECT_EQ(arena->FreeBlocks(0), 32);
+  arena->pools().SetAside(32, 0);
+  EXPECT_EQ(arena->pools().FreeBlocks(0), 32);
+  arena->pools().SetAside(0, 0);
+  EXPECT_EQ(arena->pools().FreeBlocks(0), 32);
 }
 
 // Where two slots that share a block both write, the block itself is free after that.
@@ -236,18 +236,18 @@ TEST(ReleasedStates, WhatStepsGiveBackIsRecycledAndTheMemoryToo) {
   ASSERT_TRUE(arena->Reserve(slot, 1).ok());
   arena->Advance(slot, 1);
   ASSERT_TRUE(arena->Fork(slot, fork).ok());
-  arena->SetAside(2, 0);
+  arena->pools().SetAside(2, 0);
   BlockCopies copies;
   ASSERT_TRUE(arena->Reserve(slot, 1, copies).ok());
   ASSERT_TRUE(arena->Reserve(fork, 1, copies).ok());
   copies.Make(0, 1);
   arena->Finish(copies);
-  arena->SetAside(0, 0);
-  EXPECT_TRUE(Await([&] { return arena->blocks_used() == 2; }));
+  arena->pools().SetAside(0, 0);
+  EXPECT_TRUE(Await([&] { return arena->pools().blocks_used() == 2; }));
   arena->Release(slot);
   arena->Release(fork);
-  arena->SetAside(0, 0);
-  EXPECT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+  arena->pools().SetAside(0, 0);
+  EXPECT_TRUE(Await([&] { return arena->pools().blocks_recycling() == 0; }));
   recycler.GiveUpReserves();
   EXPECT_TRUE(Await([&] { return !recycler.HasReserves(); }));
 }
@@ -265,7 +265,7 @@ TEST(LimitedStates, WhatIsSecuredStays) {
   BlockRecycler recycler(std::chrono::hours(1));
   const auto arena = LimitedArena(recycler, account);
   const int32_t slot = *arena->Acquire();
-  EXPECT_GE(arena->FreeBlocks(100), 100);
+  EXPECT_GE(arena->pools().FreeBlocks(100), 100);
   recycler.GiveUpReserves();
   ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
   // Others take what is left.
@@ -282,10 +282,10 @@ TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
   BlockRecycler recycler(std::chrono::hours(1));
   const auto arena = LimitedArena(recycler, account);
   const int32_t slot = *arena->Acquire();
-  EXPECT_GE(arena->FreeBlocks(100), 100);
-  arena->SetAside(100, 0);
-  EXPECT_GE(arena->FreeBlocks(100), 100);
-  arena->SetAside(0, 0);
+  EXPECT_GE(arena->pools().FreeBlocks(100), 100);
+  arena->pools().SetAside(100, 0);
+  EXPECT_GE(arena->pools().FreeBlocks(100), 100);
+  arena->pools().SetAside(0, 0);
   recycler.GiveUpReserves();
   ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
   ByteAccount other(budget);
@@ -303,7 +303,7 @@ TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
   // One is what they share.
   EXPECT_TRUE(arena->Reserve(slots[0], 1).ok());
   EXPECT_TRUE(arena->Reserve(slots[1], 1).ok());
-  EXPECT_EQ(arena->FreeFixed(2), 1);
+  EXPECT_EQ(arena->pools().FreeFixed(2), 1);
   EXPECT_TRUE(arena->Reserve(slots[2], 1).ok());
   const absl::Status refused = arena->Reserve(slots[3], 1);
   EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");

@@ -156,12 +156,12 @@ TEST(StateArena, ReserveIsIdempotentAndAllOrNothing) {
   ASSERT_TRUE(arena->Reserve(a, 17).ok());
   ASSERT_TRUE(arena->Reserve(a, 17).ok());
   EXPECT_EQ(arena->BlocksNeeded(a, 17), 0);
-  EXPECT_EQ(arena->blocks_used(), 2);
+  EXPECT_EQ(arena->pools().blocks_used(), 2);
   EXPECT_EQ(arena->length(a), 0);
   const absl::Status none = arena->Reserve(b, 17);
   EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorDetail(none)->reason, "NO_FREE_BLOCKS");
-  EXPECT_EQ(arena->blocks_used(), 2);
+  EXPECT_EQ(arena->pools().blocks_used(), 2);
   EXPECT_TRUE(arena->Reserve(b, 16).ok());
   const absl::Status beyond = arena->Reserve(a, 101);
   EXPECT_EQ(beyond.code(), absl::StatusCode::kFailedPrecondition);
@@ -171,18 +171,18 @@ TEST(StateArena, ReserveIsIdempotentAndAllOrNothing) {
 
 TEST(StateArena, BytesFollowFromSlotsAndBlocks) {
   auto arena = Make({{Fixed(10, 0), Rows(Growth::kAppend, 4, 64)}}, 3);
-  EXPECT_EQ(arena->blocks(), 3 * 4);
-  EXPECT_EQ(arena->bytes_used(), 0);
+  EXPECT_EQ(arena->pools().blocks(), 3 * 4);
+  EXPECT_EQ(arena->pools().bytes_used(), 0);
   const int32_t a = *arena->Acquire();
   const int32_t b = *arena->Acquire();
   Feed(*arena, b, 20);
   EXPECT_EQ(arena->bytes_used(a), 40);
   EXPECT_EQ(arena->bytes_used(b), 40 + 2 * 16 * 16);
   EXPECT_EQ(arena->bytes_used(b), arena->spec().bytes_at(20));
-  EXPECT_EQ(arena->bytes_used(), arena->bytes_used(a) + arena->bytes_used(b));
+  EXPECT_EQ(arena->pools().bytes_used(), arena->bytes_used(a) + arena->bytes_used(b));
   arena->Release(a);
   arena->Release(b);
-  EXPECT_EQ(arena->bytes_used(), 0);
+  EXPECT_EQ(arena->pools().bytes_used(), 0);
 }
 
 TEST(StateArena, TruncateKeepsRowsAndReturnsBlocks) {
@@ -191,13 +191,13 @@ TEST(StateArena, TruncateKeepsRowsAndReturnsBlocks) {
   Feed(*arena, slot, 60);
   arena->Truncate(slot, 33);
   EXPECT_EQ(arena->length(slot), 33);
-  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->pools().blocks_used(), 3);
   arena->Truncate(slot, 32);
-  EXPECT_EQ(arena->blocks_used(), 2);
+  EXPECT_EQ(arena->pools().blocks_used(), 2);
   Feed(*arena, slot, 20);
   for (int64_t i = 0; i < 52; ++i) EXPECT_EQ(*arena->Row(slot, 0, i), i);
   arena->Truncate(slot, 0);
-  EXPECT_EQ(arena->blocks_used(), 0);
+  EXPECT_EQ(arena->pools().blocks_used(), 0);
   EXPECT_DEATH(arena->Truncate(slot, 1), "check failed");
 }
 
@@ -220,7 +220,7 @@ TEST(StateArena, ARingLetsGoOfWhatNoQueryCanSee) {
   EXPECT_DEATH(arena->SetFloor(slot, 41), "check failed");
   arena->Reset(slot);
   EXPECT_EQ(arena->first_held(slot), 0);
-  EXPECT_EQ(arena->blocks_used(), 0);
+  EXPECT_EQ(arena->pools().blocks_used(), 0);
   Feed(*arena, slot, 3);
   EXPECT_EQ(*arena->Row(slot, 0, 2), 2);
 }
@@ -232,7 +232,7 @@ TEST(StateArena, ARingNeverOutgrowsItsBlocks) {
   for (int64_t capacity : {1, 2, 15, 16, 17, 33, 64, 100}) {
     auto arena = Make(RingSpec(capacity), 1);
     const int32_t slot = *arena->Acquire();
-    EXPECT_EQ(arena->blocks(), (capacity + 128 + 15) / 16 + 1);
+    EXPECT_EQ(arena->pools().blocks(), (capacity + 128 + 15) / 16 + 1);
     int64_t floor = 0;
     for (int round = 0; round < 400; ++round) {
       const int64_t ahead = arena->length(slot) - floor;
@@ -263,17 +263,17 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
     ASSERT_TRUE(arena->Reserve(slot, 20).ok());
     arena->Advance(slot, 20);
     arena->Fixed(slot, 0)[1] = 3.0f;
-    SavedFixed saved = arena->SaveFixed(slot);
+    SavedFixed saved = arena->saved().SaveFixed(slot);
     EXPECT_THAT(arena->FixedEntries(slot), ElementsAre(1.0f, 3.0f, 2.0f));
     ASSERT_TRUE(arena->Reserve(slot, 5).ok());
     arena->Advance(slot, 5);
     std::fill_n(arena->Fixed(slot, 0), 2, 0.0f);
     *arena->Fixed(slot, 1) = 0.0f;
     arena->Truncate(slot, 20);
-    arena->RestoreFixed(slot, saved, 20);
+    arena->saved().RestoreFixed(slot, saved, 20);
     EXPECT_EQ(arena->length(slot), 20);
     EXPECT_THAT(arena->FixedEntries(slot), ElementsAre(1.0f, 3.0f, 2.0f));
-    arena->Drop(saved);
+    arena->saved().Drop(saved);
     EXPECT_TRUE(saved.empty());
   }
 }
@@ -293,10 +293,10 @@ TEST(StateArena, ForksShareBlocksAndLiveOnTheirOwn) {
     };
     for (int i = 0; i < (growth == Growth::kRing ? 9 : 2); ++i) feed(a, 19, 0);
     arena->Fixed(a, 0)[1] = 7;
-    const int64_t used = arena->bytes_used();
+    const int64_t used = arena->pools().bytes_used();
     ASSERT_TRUE(arena->Fork(a, b).ok());
     EXPECT_EQ(arena->bytes_used(b), arena->bytes_used(a));
-    EXPECT_EQ(arena->bytes_used(), used);
+    EXPECT_EQ(arena->pools().bytes_used(), used);
     EXPECT_EQ(*arena->Table(a).blocks, *arena->Table(b).blocks);
     EXPECT_NE(arena->Table(a).blocks, arena->Table(b).blocks);
     EXPECT_EQ(arena->FixedEntries(b).data(), arena->FixedEntries(a).data());
@@ -323,25 +323,25 @@ TEST(StateArena, ARingHoldsNoRowsFromBeforeItsStart) {
       {{{.name = "rows", .shape = {1}, .growth = Growth::kRing, .capacity = 21}}},
       {.slots = 2});
   SavedState made, shared;
-  ASSERT_TRUE(arena->MakeWhole(61, made).ok());
-  ASSERT_TRUE(arena->Share(made, shared).ok());
+  ASSERT_TRUE(arena->saved().MakeWhole(61, made).ok());
+  ASSERT_TRUE(arena->saved().Share(made, shared).ok());
   const int32_t a = *arena->Acquire(), b = *arena->Acquire();
-  arena->Attach(made, a);
+  arena->saved().Attach(made, a);
   EXPECT_EQ(arena->first_held(a), 40);
   ASSERT_TRUE(arena->Fork(a, b).ok());
   EXPECT_EQ(arena->first_held(b), 40);
   SavedState saved;
-  ASSERT_TRUE(arena->Save(a, saved).ok());
+  ASSERT_TRUE(arena->saved().Save(a, saved).ok());
   arena->Reset(a);
   EXPECT_EQ(arena->first_held(a), 0);
-  arena->RestoreAndDrop(a, saved);
+  arena->saved().RestoreAndDrop(a, saved);
   EXPECT_EQ(arena->first_held(a), 40);
   arena->Reset(a);
-  arena->Attach(shared, a);
+  arena->saved().Attach(shared, a);
   EXPECT_EQ(arena->first_held(a), 40);
   SavedState whole;
-  arena->Detach(a, whole);
-  arena->Attach(whole, a);
+  arena->saved().Detach(a, whole);
+  arena->saved().Attach(whole, a);
   EXPECT_EQ(arena->first_held(a), 40);
   arena->Release(a);
   arena->Release(b);
@@ -353,13 +353,13 @@ TEST(StateArena, ACopyOnWriteThatDoesNotFitChangesNothing) {
   const int32_t b = *arena->Acquire();
   Feed(*arena, a, 33);
   ASSERT_TRUE(arena->Fork(a, b).ok());
-  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->pools().blocks_used(), 3);
   EXPECT_EQ(arena->BlocksNeeded(b, 15), 1);
   EXPECT_EQ(arena->BlocksNeeded(b, 16), 2);
   const absl::Status status = arena->Reserve(b, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
-  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->pools().blocks_used(), 3);
   EXPECT_EQ(arena->Table(b).block(2), arena->Table(a).block(2));
   arena->Truncate(b, 32);
   EXPECT_EQ(arena->BlocksNeeded(a, 15), 0);
@@ -371,31 +371,33 @@ TEST(StateArena, ASavedRingHoldsWhatItsPositionCanSee) {
   const int32_t slot = *arena->Acquire();
   Feed(*arena, slot, 50);
   SavedState saved;
-  EXPECT_EQ(arena->SavedBlocks(slot), 3);  // rows 30 to 49
-  ASSERT_TRUE(arena->Save(slot, saved).ok());
+  EXPECT_EQ(arena->saved().BlocksToSave(slot), 3);  // rows 30 to 49
+  ASSERT_TRUE(arena->saved().Save(slot, saved).ok());
   EXPECT_EQ(saved.blocks(), 3);
   EXPECT_EQ(saved.position(), 50);
-  EXPECT_EQ(arena->blocks_used(), 4);
+  EXPECT_EQ(arena->pools().blocks_used(), 4);
   arena->SetFloor(slot, 50);
-  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->pools().blocks_used(), 3);
   EXPECT_EQ(arena->BlocksNeeded(slot, 14), 1);  // the copy of the last one
   Feed(*arena, slot, 60);
   arena->SetFloor(slot, 110);
   EXPECT_EQ(arena->first_held(slot), 80);
-  EXPECT_EQ(arena->blocks_used(), 3 + 2);
+  EXPECT_EQ(arena->pools().blocks_used(), 3 + 2);
   for (int64_t i = 80; i < 110; ++i) *arena->Row(slot, 0, i) = -1;
-  arena->RestoreAndDrop(slot, saved);
+  arena->saved().RestoreAndDrop(slot, saved);
   EXPECT_TRUE(saved.empty());
   EXPECT_EQ(arena->length(slot), 50);
-  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->pools().blocks_used(), 3);
   for (int64_t i = 30; i < 50; ++i) EXPECT_EQ(*arena->Row(slot, 0, i), i);
   arena->Release(slot);
-  EXPECT_EQ(arena->blocks_used(), 0);
+  EXPECT_EQ(arena->pools().blocks_used(), 0);
 }
 
 TEST(StateArena, SavedStatesCountWhereThePoolFollowsFromThem) {
   const auto blocks = [](const StateSpec& spec, int32_t saved) {
-    return (*StateArena::Create(spec, {.slots = 2, .saved_states = saved}))->blocks();
+    return (*StateArena::Create(spec, {.slots = 2, .saved_states = saved}))
+        ->pools()
+        .blocks();
   };
   EXPECT_EQ(blocks(RingSpec(20), 3) - blocks(RingSpec(20), 0), 3 * 3);
   EXPECT_EQ(blocks(AppendSpec(), 3), blocks(AppendSpec(), 0));

@@ -58,13 +58,13 @@ TEST_P(StateImageTest, IsTheSameAfterAWrite) {
   for (const int64_t computed : {0, 1, 15, 16, 17, 39, 40, 41, 57, 300, 2111}) {
     const std::vector<float> image = Numbers(computed);
     SavedState state;
-    ASSERT_TRUE(arena_->MakeWhole(computed, state).ok());
+    ASSERT_TRUE(arena_->saved().MakeWhole(computed, state).ok());
     ASSERT_EQ(state.position(), computed);
     ASSERT_TRUE(StateImage::Write(spec_, arena_->memory(), image, state).ok());
     std::vector<float> read(image.size());
     ASSERT_TRUE(StateImage::Read(spec_, arena_->memory(), state, read).ok());
     EXPECT_EQ(read, image) << computed;
-    arena_->Drop(state);
+    arena_->saved().Drop(state);
   }
 }
 
@@ -72,10 +72,10 @@ TEST_P(StateImageTest, NumbersLieWhereTheLayoutSays) {
   constexpr int64_t kComputed = 50;
   const std::vector<float> image = Numbers(kComputed);
   SavedState state;
-  ASSERT_TRUE(arena_->MakeWhole(kComputed, state).ok());
+  ASSERT_TRUE(arena_->saved().MakeWhole(kComputed, state).ok());
   ASSERT_TRUE(StateImage::Write(spec_, arena_->memory(), image, state).ok());
   const int32_t slot = *arena_->Acquire();
-  arena_->Attach(state, slot);
+  arena_->saved().Attach(state, slot);
   const int64_t first = StateImage::FirstRow(spec_, kComputed);
   EXPECT_EQ(first, spec_.growth() == Growth::kRing ? 10 : 0);
   const BlockTable table = arena_->Table(slot);
@@ -115,16 +115,16 @@ TEST_P(StateImageTest, BlocksThatAreShortChangeNothing) {
   if (std::get<0>(GetParam()) == Growth::kRing) GTEST_SKIP() << "never short";
   const auto small = *StateArena::Create(spec_, {.slots = 2, .blocks = 3});
   SavedState state;
-  const absl::Status status = small->MakeWhole(3 * kBlock + 1, state);
+  const absl::Status status = small->saved().MakeWhole(3 * kBlock + 1, state);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(state.empty());
   EXPECT_EQ(small->slots_used(), 0);
-  EXPECT_EQ(small->blocks_used(), 0);
-  EXPECT_TRUE(small->MakeWhole(3 * kBlock, state).ok());
+  EXPECT_EQ(small->pools().blocks_used(), 0);
+  EXPECT_TRUE(small->saved().MakeWhole(3 * kBlock, state).ok());
   EXPECT_EQ(small->slots_used(), 0);
-  EXPECT_EQ(small->blocks_used(), 3);
-  small->Drop(state);
-  EXPECT_EQ(small->blocks_used(), 0);
+  EXPECT_EQ(small->pools().blocks_used(), 3);
+  small->saved().Drop(state);
+  EXPECT_EQ(small->pools().blocks_used(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,11 +9,11 @@
 
 #include "base/file.h"
 #include "base/process.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
 #include "model/io/safetensors.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/step_decoder.h"
 
 namespace mnemon {

@@ -12,9 +12,9 @@
 #include <ATen/ops/where.h>
 
 #include "base/strings.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sequence/default_decoder.h"
 #include "model/sequence/make_model.h"
 #include "model/sequence/runtime.h"
@@ -197,7 +197,7 @@ TEST_P(DecoderTest, AStateThatIsNotFiniteIsNoState) {
   if (before > 0) MustStep(whole, first);
   const std::vector<float> expected = MustStep(whole, rest);
   if (before > 0) MustStep(slot, first);
-  SavedFixed fixed = arena_->SaveFixed(slot);
+  SavedFixed fixed = arena_->saved().SaveFixed(slot);
 
   const std::unique_ptr<Model> huge = MakeServedModel(GetParam());
   huge->Visit([](const std::string&, at::Tensor& weight) {
@@ -211,8 +211,8 @@ TEST_P(DecoderTest, AStateThatIsNotFiniteIsNoState) {
   EXPECT_TRUE(IsNonFiniteState(status)) << status;
   EXPECT_EQ(arena_->length(slot), before);
 
-  if (!fixed.empty()) arena_->RestoreFixed(slot, fixed, before);
-  arena_->Drop(fixed);
+  if (!fixed.empty()) arena_->saved().RestoreFixed(slot, fixed, before);
+  arena_->saved().Drop(fixed);
   EXPECT_EQ(MustStep(slot, rest), expected);
 }
 
@@ -392,12 +392,12 @@ TEST_P(DecoderTest, AStepThatFailsMovesNothing) {
 
   const auto check = [&](std::vector<Segment> segments, Decoder& decoder,
                          absl::StatusCode code) {
-    const int64_t blocks = arena_->blocks_used();
+    const int64_t blocks = arena_->pools().blocks_used();
     std::vector<float> logits(100 * model().vocab);
     EXPECT_EQ(decoder.Step(segments, *arena_, logits.data()).code(), code);
     EXPECT_EQ(arena_->length(slots[1]), 4);
     EXPECT_EQ(arena_->length(slots[2]), 4);
-    EXPECT_EQ(arena_->blocks_used(), blocks);
+    EXPECT_EQ(arena_->pools().blocks_used(), blocks);
   };
   const Segment good{.slot = slots[1], .position = 4, .tokens = tokens};
   const auto other = [&](int64_t position, std::span<const int32_t> ids) {
@@ -428,7 +428,7 @@ TEST_P(DecoderTest, AStepWithoutBlocksMovesNothing) {
   std::vector<float> logits(2 * model().vocab);
   EXPECT_EQ(decoder_->Step(segments, **arena, logits.data()).code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ((*arena)->blocks_used(), 0);
+  EXPECT_EQ((*arena)->pools().blocks_used(), 0);
   EXPECT_TRUE(decoder_->Step({&segments[1], 1}, **arena, logits.data()).ok());
 }
 

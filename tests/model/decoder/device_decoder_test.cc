@@ -14,11 +14,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/device/open_device.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/make_decoder.h"
 #include "model/sampling/sampler.h"
 #include "tests/fakes/device_operations.h"

@@ -14,9 +14,9 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 
-#include "model/compute/cpu_operations.h"
 #include "model/compute/tensor_names.h"
 #include "model/compute/thread_pool.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sequence/default_decoder.h"
 #include "model/sequence/make_model.h"
 #include "tests/model/decoder/variants.h"

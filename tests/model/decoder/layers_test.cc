@@ -21,7 +21,7 @@
 #include "model/blocks/fast_weights/delta_rule_torch.h"
 #include "model/blocks/feedback_memory/growing_rows_torch.h"
 #include "model/blocks/step_linear_torch.h"
-#include "model/compute/cpu_operations.h"
+#include "model/operations/cpu_operations.h"
 #include "tests/model/decoder/variants.h"
 
 namespace mnemon {

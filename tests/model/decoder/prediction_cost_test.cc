@@ -11,10 +11,10 @@
 
 #include "bench/allocation_count.h"
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/encoder_buffers.h"
 #include "model/program/encoder_predictor.h"
 

@@ -8,8 +8,8 @@
 #include <ATen/ops/ones.h>
 
 #include "base/error.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sequence/make_model.h"
 #include "tests/model/decoder/variants.h"
 

@@ -105,11 +105,11 @@ class RandomSchedule {
     }
     SavedState saved[2];
     for (int w = 0; w < 2; ++w) {
-      ASSERT_TRUE(worlds_[w]->arena->Save(slot, saved[w]).ok());
+      ASSERT_TRUE(worlds_[w]->arena->saved().Save(slot, saved[w]).ok());
     }
     Step();
     for (int w = 0; w < 2; ++w) {
-      worlds_[w]->arena->RestoreAndDrop(slot, saved[w]);
+      worlds_[w]->arena->saved().RestoreAndDrop(slot, saved[w]);
     }
   }
 

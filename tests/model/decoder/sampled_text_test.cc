@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/step_decoder.h"
 #include "model/sampling/sampling_team.h"
 #include "tests/model/decoder/drawn_weights.h"

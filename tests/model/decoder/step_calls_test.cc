@@ -10,8 +10,8 @@
 #include <string>
 
 #include "bench/allocation_count.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/step_partition.h"
 #include "model/sequence/make_model.h"
 #include "model/state/block_recycler.h"
@@ -89,28 +89,28 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
   // At the end of a block; at the beginning, of models that end before.
   const int64_t begin = spec.max_positions() > kBlockPositions ? kBlockPositions : 0;
   for (int64_t i = 0; i < begin; ++i) step();
-  arena->FreeBlocks(kBlocks);
-  arena->FreeFixed(2 * kSessions);
+  arena->pools().FreeBlocks(kBlocks);
+  arena->pools().FreeFixed(2 * kSessions);
   std::vector<SavedFixed> saved(kSessions);
   std::vector<std::unique_ptr<char[]>> filled;
   const auto cycle = [&] {
     for (int32_t i = 0; i < kSessions; ++i)
-      saved[i] = arena->SaveFixed(segments[i].slot);
+      saved[i] = arena->saved().SaveFixed(segments[i].slot);
     int64_t blocks = 0;
     for (const Segment& segment : segments)
       blocks += arena->BlocksNeeded(segment.slot, 1);
     if (spec.growing() && blocks != kSessions) _exit(kFailed);
-    arena->SetAside(blocks, spec.fixed_elements() > 0 ? kSessions : 0);
+    arena->pools().SetAside(blocks, spec.fixed_elements() > 0 ? kSessions : 0);
     const int result = step();
     for (int32_t i = 0; i < kSessions; ++i) {
       if (spec.growing()) arena->Truncate(segments[i].slot, begin);
       if (spec.fixed_elements() > 0)
-        arena->RestoreFixed(segments[i].slot, saved[i], begin);
-      arena->Drop(saved[i]);
+        arena->saved().RestoreFixed(segments[i].slot, saved[i], begin);
+      arena->saved().Drop(saved[i]);
     }
     // Else the next cycle would take blocks that have no header yet.
     const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (arena->blocks_recycling() > 0) {
+    while (arena->pools().blocks_recycling() > 0) {
       if (std::chrono::steady_clock::now() > end) _exit(kFailed);
     }
     return result;

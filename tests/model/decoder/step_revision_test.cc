@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
+#include "model/operations/step_numerics.h"
 #include "model/program/step_decoder.h"
 #include "model/sampling/sampler.h"
 #include "tests/fakes/device_operations.h"

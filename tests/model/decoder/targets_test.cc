@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/sequence/make_model.h"
 #include "tests/model/decoder/variants.h"
 #include "tests/model/description/random_descriptions.h"

@@ -62,7 +62,7 @@ TEST_P(DeviceTablesTest, FollowTheArena) {
     const int64_t length = arena_->length(slot);
     switch (random() % 8) {
       case 0:
-        if (!saved[slot].empty()) arena_->Drop(saved[slot]);
+        if (!saved[slot].empty()) arena_->saved().Drop(saved[slot]);
         arena_->Release(slot);
         std::erase(slots, slot);
         continue;
@@ -74,11 +74,11 @@ TEST_P(DeviceTablesTest, FollowTheArena) {
         break;
       case 2:
         if (saved[slot].empty()) {
-          ASSERT_TRUE(arena_->Save(slot, saved[slot]).ok());
+          ASSERT_TRUE(arena_->saved().Save(slot, saved[slot]).ok());
         } else if (random() % 2 == 0 || saved[slot].position() > length) {
-          arena_->Drop(saved[slot]);
+          arena_->saved().Drop(saved[slot]);
         } else {
-          arena_->RestoreAndDrop(slot, saved[slot]);
+          arena_->saved().RestoreAndDrop(slot, saved[slot]);
         }
         break;
       case 3:
@@ -100,7 +100,7 @@ TEST_P(DeviceTablesTest, FollowTheArena) {
     }
   }
   for (const int32_t slot : slots) {
-    if (!saved[slot].empty()) arena_->Drop(saved[slot]);
+    if (!saved[slot].empty()) arena_->saved().Drop(saved[slot]);
     arena_->Release(slot);
   }
 }

@@ -3,9 +3,9 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "model/compute/cpu_operations.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
+#include "model/operations/cpu_operations.h"
 #include "model/program/cpu_runner.h"
 #include "model/program/step_program.h"
 

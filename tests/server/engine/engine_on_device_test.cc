@@ -178,7 +178,7 @@ TEST_P(EngineOnDevice, OutOfMemoryHarmsItsCallAlone) {
 // computed again.
 TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
   const StateSpec spec = MakeDecoder(model_, weights_.views, {})->get()->spec();
-  const int64_t blocks = (*StateArena::Create(spec, {.slots = 1}))->blocks();
+  const int64_t blocks = (*StateArena::Create(spec, {.slots = 1}))->pools().blocks();
   const int64_t full = spec.bytes_at(0) + blocks * 16 * spec.row_elements() *
                                               static_cast<int64_t>(sizeof(float));
   EmulatedDriver roomy_driver(kDevice);

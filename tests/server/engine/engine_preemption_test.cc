@@ -27,8 +27,9 @@ Engine::Options Narrow(ToyState state) {
   const auto one = StateArena::Create(spec, {.slots = 1});
   const int64_t block = 16 * spec.row_elements() * static_cast<int64_t>(sizeof(float));
   // A ring gives most of what its prompt took back.
-  const int64_t blocks =
-      spec.growth() == Growth::kRing ? (*one)->blocks() + 1 : (*one)->blocks() * 3 / 2;
+  const int64_t blocks = spec.growth() == Growth::kRing
+                             ? (*one)->pools().blocks() + 1
+                             : (*one)->pools().blocks() * 3 / 2;
   return {.running = 8, .state_bytes = 12 * spec.bytes_at(0) + blocks * block};
 }
 

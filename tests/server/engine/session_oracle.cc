@@ -139,9 +139,9 @@ UnsetFloats SessionOracle::StateAfter(std::span<const int32_t> tokens) {
   const auto computed = std::ssize(tokens);
   image.resize(static_cast<size_t>(StateImage::Floats(decoder_.spec(), computed)));
   SavedState whole;
-  EXPECT_TRUE((*arena)->Share(slot, computed, nullptr, whole).ok());
+  EXPECT_TRUE((*arena)->saved().Share(slot, computed, nullptr, whole).ok());
   EXPECT_TRUE(StateImage::Read(decoder_.spec(), (*arena)->memory(), whole, image).ok());
-  (*arena)->Drop(whole);
+  (*arena)->saved().Drop(whole);
   return image;
 }
 

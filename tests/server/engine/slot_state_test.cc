@@ -46,12 +46,12 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
   ~SlotStateTest() override {
     state_.Release(*arena_);
     AwaitRecycled();
-    EXPECT_EQ(arena_->blocks_used(), 0);
+    EXPECT_EQ(arena_->pools().blocks_used(), 0);
     EXPECT_EQ(arena_->slots_used(), 0);
   }
 
   void AwaitRecycled() const {
-    while (arena_->blocks_recycling() > 0) std::this_thread::yield();
+    while (arena_->pools().blocks_recycling() > 0) std::this_thread::yield();
   }
   bool fixed() const { return decoder_.spec().fixed_elements() > 0; }
   int64_t size() const { return static_cast<int64_t>(history_.size()); }

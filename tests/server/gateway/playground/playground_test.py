@@ -409,7 +409,7 @@ class PlaygroundTest(unittest.TestCase):
     def test_colours_are_those_of_all_pictures(self):
         sys.path.insert(0, str(pathlib.Path(REPOSITORY, "bench")))
         import palette
-        self.assertEqual(page.evaluate("ARCHITECTURE_COLOURS"), palette.ARCHITECTURES)
+        self.assertEqual(page.evaluate("MODEL_COLOURS"), list(palette.COLOURS))
 
     def test_attention_is_drawn(self):
         self.send("the quick brown fox ", 40)
@@ -442,7 +442,7 @@ class PlaygroundTest(unittest.TestCase):
 
     def skip_without_introspection(self):
         page.wait("!memory.due")
-        if page.evaluate("memory.refused.size"):
+        if not page.evaluate("shownOf(state.model)"):
             self.assertEqual(page.evaluate("passage.total"), 60)  # it generated all the same
             print(f"\nSKIPPED: {self.id()}: {self.text('memory-caption')}", flush=True)
             self.skipTest("no introspection")

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// The operations of attention to a session's keys and values, on rows: see
+// model/compute/kernels.h. C++17, for nvcc.
+#pragma once
+
+#include <cstdint>
+
+#include "base/partition.h"
+#include "model/compute/kernels.h"
+
+namespace mnemon {
+
+// Scaled dot-product attention of each row and head over its range of keys:
+//   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
+//   out = sum_j softmax(s)_j v_j
+// Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
+// head [H][16][K].
+struct AttendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;  // K of a head
+  float scale = 1.0f;
+  ConstRows query{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  int64_t head_stride = 0;
+  Rows out;  // [rows, H K]
+  const KeyRange* key_ranges = nullptr;
+  int64_t groups = 0;      // the most of KeyGroups over the rows
+  int64_t key_offset = 0;  // floats from the start of a block
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
+  // R^T [H][K][table_rows], S^T [H][table_rows]; null: none. Row z is distance 0.
+  // 15 floats before and behind each table may be read.
+  const float* relative_key = nullptr;
+  const float* relative_bias = nullptr;
+  int64_t table_rows = 0;
+  int64_t zero_row = 0;
+  const float* slopes = nullptr;  // [H]; null: none
+};
+
+// Where one row's key, value and folded bias go: a block and the place within it.
+struct Place {
+  float* block = nullptr;
+  int64_t slot = 0;  // 0 .. 15
+};
+
+// Writes keys as columns, values as rows, and f = u.k per head. Says whether all that
+// it wrote is finite.
+struct AppendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;
+  const Place* places = nullptr;
+  ConstRows key{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  ConstRows value{nullptr, 0};
+  int64_t head_stride = 0;
+  int64_t key_offset = 0;
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;
+  const float* query_bias = nullptr;  // u [H K]
+};
+
+// Rows and heads of attention that a worker computes side by side, and what each needs:
+// scores of a group, a sum over odd positions, and the result of each group: a sum, the
+// maximum and the total of the weights.
+inline constexpr int64_t kAttendUnits = 4;
+inline int64_t AttendGroupFloats(int64_t width) { return (width + 15) / 16 * 16 + 16; }
+inline int64_t AttendUnitFloats(int64_t width, int64_t groups) {
+  return kGroupBlocks * kBlockPositions + (groups + 1) * AttendGroupFloats(width);
+}
+inline int64_t ScratchFloats(const AttendCall& call) {
+  return kAttendUnits * AttendUnitFloats(call.width, call.groups);
+}
+// Those of heads begin .. end-1 alone.
+inline AppendCall HeadsOf(AppendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.key.data += heads.begin * call.head_stride;
+  call.value.data += heads.begin * call.head_stride;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.query_bias != nullptr) call.query_bias += rows;
+  return call;
+}
+
+inline AttendCall HeadsOf(AttendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.query.data += heads.begin * call.head_stride;
+  call.out.data += rows;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.relative_key != nullptr) call.relative_key += rows * call.table_rows;
+  if (call.relative_bias != nullptr) {
+    call.relative_bias += heads.begin * call.table_rows;
+  }
+  if (call.slopes != nullptr) call.slopes += heads.begin;
+  return call;
+}
+
+}  // namespace mnemon

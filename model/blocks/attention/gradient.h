@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// An attention sub-layer in training: x + drop(Wo Attend(LN(x)) + bo), over the tokens
+// of a batch and what was kept of those before it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/blocks/attention/attend_gradient.h"
+#include "model/blocks/attention/relative_gradient.h"
+#include "model/blocks/attention/settings.h"
+#include "model/blocks/input_norm.h"
+#include "model/blocks/mixer_block.h"
+#include "model/blocks/pass_step.h"
+#include "model/compute/gradient/linear.h"
+#include "model/compute/gradient/slab.h"
+
+namespace mnemon {
+
+// What a layer keeps for the tokens that follow.
+enum class AttentionMemory : uint8_t {
+  kNone,    // nothing: whole sequences
+  kKeys,    // keys and values, which are given as they are
+  kInputs,  // inputs, which are normed and projected anew and get no gradient: only
+            // the norm and the projections do, through MemorySums
+};
+
+// What the blocks of all layers of a model have in common.
+struct AttentionOptions {
+  AttentionMemory memory = AttentionMemory::kNone;
+  int64_t most_memory = 0;  // rows kept of each sequence
+  int64_t most_keys = 0;    // that a batch may have
+  bool causal = true;
+  int64_t reach = 0;     // keys before its own that a query sees, where causal
+  int64_t zero_row = 0;  // of the tables, distance 0; where positions are relative
+  std::vector<double> slopes;  // of ALiBi, of each head; empty: none
+};
+
+// Rows that the blocks of all layers use in turn.
+template <class Real>
+struct AttentionBlockRows {
+  Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
+  Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
+  Slab<Real> dmixed;                      // of Attend's output [rows, H K]
+  Slab<Real> dquery, dkey, dvalue;        // [rows, H K]
+  Slab<Real> dbiased_query;               // of q + u
+  Slab<Real> dnormed;                     // [rows, D]
+  Slab<Real> dmemory_key, dmemory_value;  // [B memory, H K]
+  Slab<Real> drelative, drelative_bias;   // [B distances, H K], [B distances, H]
+};
+
+template <class Real>
+class AttentionBlock final : public MixerBlock<Real> {
+ public:
+  using CarryEntry = typename PassCarry<Real>::Entry;
+
+  // `shared` by all blocks with such heads. In a model of `context` positions.
+  AttentionBlock(const Attention& attention, const BlockPlace& place, bool whole,
+                 int64_t context, const FlatLayout& layout,
+                 std::shared_ptr<AttentionBlockRows<Real>> shared);
+
+  absl::Status Check(const PassStep<Real>& step, int64_t position) const override;
+  int64_t carry_entries() const override;
+  void Reserve(const PassStep<Real>& step, std::span<const CarryEntry> carry) override;
+  void Pack(const PassStep<Real>& step, int worker, int workers) override;
+  int64_t projected_memory() const override {
+    return projects_memory() ? memory_.count : 0;
+  }
+  void Project(const PassStep<Real>& step, Part rows, Part memory,
+               RowsOfReal<const Real> x) override;
+  void Mix(const PassStep<Real>& step, Part heads, PassScratch<Real>& scratch) override;
+  void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+              RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
+  void FinishBackward(const PassStep<Real>& step, Part rows,
+                      RowsOfReal<const Real> dout, PassScratch<Real>& scratch) override;
+  void MixBackward(const PassStep<Real>& step, Part heads,
+                   PassScratch<Real>& scratch) override;
+  void ProjectBackward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx) override;
+  int64_t more_sums() const override;
+  void PlaceSums(int64_t begin) override { more_sums_ = begin; }
+  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+               RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) override;
+  void FinishSums(const Real* weights, Real* sums) const override;
+  std::vector<Part> UnusedGradients() const override;
+  std::vector<CarryEntry> Continue(const PassStep<Real>& step,
+                                   RowsOfReal<const Real> x) override;
+
+ private:
+  bool projects_memory() const {
+    return options_.memory == AttentionMemory::kInputs && memory_.count > 0;
+  }
+  // Where the sums of a projection of memories lie: 0 of keys, 1 of values.
+  NormedSums<Real> MemorySums(Real* sums, int projection) const;
+  AttentionShape Shape(const PassStep<Real>& step) const;
+  // Of the tables, those of distances farthest .. 0.
+  Part TableRows(const PassStep<Real>& step) const;
+  AttentionHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head);
+  // The last rows [width] of the memory `before` and the batch, of each sequence.
+  CarryEntry LastRows(const PassStep<Real>& step, int64_t width,
+                      RowsOfReal<const Real> before, RowsOfReal<const Real> rows) const;
+
+  const AttentionOptions options_;
+  const std::shared_ptr<AttentionBlockRows<Real>> shared_;
+  const int64_t site_, width_, heads_, head_width_;
+  const int64_t all_;  // H K
+  InputNorm<Real> norm_;
+  LinearMap<Real> query_, key_, value_, output_;
+  std::optional<RelativeTables<Real>> tables_;  // where positions are relative
+  Slab<Real> queries_, keys_, values_, mixed_;  // [rows, H K]
+  // Of the batch: rows of each sequence, of keys and values or of inputs.
+  struct {
+    int64_t count = 0;  // M
+    RowsOfReal<const Real> given_keys, given_values, inputs;
+    Slab<Real> standard;      // [B M, D], normed without gain and bias
+    Slab<Real> keys, values;  // [B M, H K], projected
+  } memory_;
+  int64_t more_sums_ = 0;
+  std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]
+};
+
+}  // namespace mnemon

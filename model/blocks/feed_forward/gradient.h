@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// A feed-forward sub-layer in training: out = x + drop(W2 drop(act(W1 LN(x))) + b2),
+// where gated the activation times W3 LN(x).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "model/blocks/feed_forward/settings.h"
+#include "model/blocks/input_norm.h"
+#include "model/blocks/pass_step.h"
+#include "model/compute/gradient/linear.h"
+#include "model/compute/gradient/slab.h"
+#include "model/compute/gradient/team.h"
+
+namespace mnemon {
+
+// Gradients that the blocks of all layers use in turn.
+template <class Real>
+struct FeedForwardGradients {
+  Slab<Real> dout;     // behind the mask [rows, D]; with dropout
+  Slab<Real> dhidden;  // [rows, F]
+  Slab<Real> dnormed;  // [rows, D]
+};
+
+template <class Real>
+class FeedForwardBlock {
+ public:
+  FeedForwardBlock(const FeedForward& feed, const BlockPlace& place,
+                   const FlatLayout& layout);
+
+  // `gradients`, here and below, are those of all blocks of this hidden width.
+  void Reserve(int64_t rows, bool dropout, FeedForwardGradients<Real>& gradients);
+  void Pack(const PassStep<Real>& step, int worker, int workers);
+  // Of some rows, by all members of a team.
+  void Forward(const PassStep<Real>& step, const Team& team, Part rows,
+               RowsOfReal<const Real> x, RowsOfReal<Real> out,
+               PassScratch<Real>& scratch);
+  void Backward(const PassStep<Real>& step, const Team& team, Part rows,
+                RowsOfReal<const Real> x, RowsOfReal<const Real> dout,
+                RowsOfReal<Real> dx, FeedForwardGradients<Real>& gradients,
+                PassScratch<Real>& scratch);
+  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+               RowsOfReal<const Real> dout, FeedForwardGradients<Real>& gradients,
+               GradientJobs<Real>& jobs);
+
+ private:
+  // Products with W1 and W3, some columns, and what they make of the hidden rows.
+  void Widen(const PassStep<Real>& step, RowsOfReal<const Real> x, Part rows,
+             Part columns);
+  bool fused_relu() const { return hidden_ == Hidden::kRelu; }
+  // Where a goes; its own where it is needed once more.
+  Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }
+
+  const int64_t site_, width_, d_ff_;
+  const Hidden hidden_;
+  InputNorm<Real> norm_;
+  LinearMap<Real> in_;
+  std::optional<LinearMap<Real>> factor_;  // where gated
+  LinearMap<Real> out_;
+  Slab<Real> before_, factors_;  // W1 LN(x), W3 LN(x), later their gradients
+  Slab<Real> hidden_rows_;       // behind activation, factor and mask
+};
+
+}  // namespace mnemon

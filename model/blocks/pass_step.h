@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// What the blocks of a pass share while it runs over one batch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeindex>
+#include <typeinfo>
+#include <vector>
+
+#include "base/partition.h"
+#include "model/blocks/norm.h"
+#include "model/blocks/pass_input.h"
+#include "model/compute/dropout_mask.h"
+#include "model/compute/gradient/gradient_jobs.h"
+#include "model/compute/gradient/row_operations.h"
+
+namespace mnemon {
+
+// Set aside for one thread.
+template <class Real>
+class PassScratch {
+ public:
+  GradientScratch<Real> gradient;
+  std::vector<float> mask;
+
+  // What blocks of a kind use in turn. May throw std::bad_alloc.
+  template <class Scratch>
+  Scratch& Of() {
+    std::shared_ptr<void>& own = own_[typeid(Scratch)];
+    if (own == nullptr) own = std::make_shared<Scratch>();
+    return *static_cast<Scratch*>(own.get());
+  }
+
+ private:
+  std::map<std::type_index, std::shared_ptr<void>> own_;
+};
+
+// A batch on its way through the blocks. Row b T + t is token t of sequence b or, where
+// rows are interleaved, row t B + b.
+template <class Real>
+struct PassStep {
+  int64_t sequences = 0, time = 0;  // B, T
+  bool interleaved = false;
+  int64_t memory = 0;  // rows of a layer's memory, of each sequence
+  Shards shards;
+  const Real* weights = nullptr;
+  Real* gradients = nullptr;           // null: forward alone
+  std::optional<DropoutMask> dropout;  // none: evaluation
+  int64_t first_row = 0;               // of the batch, for its masks
+
+  int64_t rows() const { return sequences * time; }
+  int64_t SequenceOf(int64_t row) const {
+    return interleaved ? row % sequences : row / time;
+  }
+  int64_t PositionOf(int64_t row) const {
+    return interleaved ? row / sequences : row % time;
+  }
+  // The place of a row's token in [B, T].
+  int64_t Token(int64_t row) const { return SequenceOf(row) * time + PositionOf(row); }
+  RowLayout layout() const {
+    return {.sequences = sequences, .each = time, .interleaved = interleaved};
+  }
+  // Of token t of some sequences. REQUIRES: interleaved.
+  Part RowsOfToken(Part some, int64_t t) const {
+    return {t * sequences + some.begin, t * sequences + some.end};
+  }
+  // Of some sequences. REQUIRES: not interleaved.
+  Part RowsOf(Part some) const { return {some.begin * time, some.end * time}; }
+
+  // to = from times the masks of some rows; the masks of `place` for sequence and
+  // position of each. REQUIRES: dropout.
+  void Drop(MaskPlace place, Part rows, int64_t width, RowsOfReal<const Real> from,
+            RowsOfReal<Real> to, PassScratch<Real>& scratch) const {
+    scratch.mask.resize(static_cast<size_t>(width));
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      place.row = first_row + SequenceOf(r);
+      place.position = PositionOf(r);
+      dropout->Fill(place, scratch.mask);
+      MultiplyBy(width, from.row(r), scratch.mask.data(), to.row(r));
+    }
+  }
+};
+
+// Where a block stands in a model.
+struct BlockPlace {
+  std::string base;         // that the names of its tensors begin with
+  Norm norm = Norm::kNone;  // of its input
+  int64_t width = 0;        // D
+  int64_t site = 0;         // of its dropout masks
+};
+
+// That of an input; rows of a memory are the pass's to set.
+template <class Real>
+PassStep<Real> MakeStep(double dropout, const PassInput& input, const Real* weights,
+                        Real* gradients) {
+  const Part own = input.shards.OwnSequences();
+  PassStep<Real> step = {.sequences = own.size(),
+                         .time = input.time,
+                         .shards = input.shards,
+                         .weights = weights,
+                         .gradients = gradients,
+                         .dropout = {}};
+  if (input.dropout && dropout > 0) {
+    step.dropout = DropoutMask(dropout, *input.dropout);
+    step.first_row = own.begin;
+  }
+  return step;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Gradients of weights: sums over all rows of a batch. Within a shard rows are added in
+// the order in which they lie, in slices of kSliceDepth; shards meet in their tree.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/partition.h"
+#include "model/compute/gradient/product.h"
+#include "model/compute/gradient/shards.h"
+
+namespace mnemon {
+
+// Rows of an array that lie in pieces: row r is row
+// first + r / length * stride + r % length of it.
+struct RowPieces {
+  int64_t first = 0, count = 0;
+  int64_t length = 1, stride = 1;
+
+  int64_t at(int64_t r) const { return first + r / length * stride + r % length; }
+};
+
+// How the rows of an array belong to the `sequences` of a batch.
+struct RowLayout {
+  int64_t sequences = 0;     // B
+  int64_t each = 0;          // rows of a sequence
+  bool interleaved = false;  // row t of all sequences, then row t + 1, ..
+};
+
+// Those of sequences begin .. end - 1.
+inline RowPieces RowsOf(const RowLayout& layout, Part sequences) {
+  const int64_t count = sequences.size() * layout.each;
+  if (!layout.interleaved) {
+    return {sequences.begin * layout.each, count, std::max<int64_t>(1, count), 1};
+  }
+  return {sequences.begin, count, std::max<int64_t>(1, sequences.size()),
+          layout.sequences};
+}
+
+// Rows dY and X whose outer products are added.
+template <class Real>
+struct RowPairs {
+  RowLayout layout;
+  const Real* dy = nullptr;  // [rows, N]
+  int64_t dy_stride = 0;
+  const Real* x = nullptr;  // [rows, K]
+  int64_t x_stride = 0;
+};
+
+// dW = sum of dY^T X over all parts, in their order.
+template <class Real>
+struct WeightGradientCall {
+  int64_t outputs = 0, inputs = 0;  // N, K
+  std::vector<RowPairs<Real>> parts;
+  Shards shards;
+  Real* out = nullptr;  // [N, K]
+};
+
+// What one thread needs aside for all calls.
+template <class Real>
+struct GradientScratch {
+  AlignedVector<Real> left, right, sums;
+};
+
+// Units may be computed in any order and by several threads, each with a scratch of its
+// own.
+template <class Real>
+int64_t Units(const WeightGradientCall<Real>& call);
+template <class Real>
+void ComputeUnit(const WeightGradientCall<Real>& call, int64_t unit,
+                 GradientScratch<Real>& scratch);
+
+}  // namespace mnemon

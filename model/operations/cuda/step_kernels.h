@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a step as CUDA's runtime launches them. C++17.
+#pragma once
+
+#include "model/operations/cuda/step_call.h"
+
+namespace mnemon {
+
+// Functions whose one parameter is a StepLaunch, for cudaLaunchKernel.
+const void* OneCallKernel(StepCallKind kind);
+const void* WholeStepKernel();
+
+}  // namespace mnemon
