@@ -10,6 +10,7 @@
 
 #include "model/blocks/ends/settings.h"
 #include "model/blocks/pass_step.h"
+#include "model/compute/gradient/flat_layout.h"
 
 namespace mnemon {
 
