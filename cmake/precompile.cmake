@@ -3,10 +3,10 @@
 # cold build takes four fifths of the time. The preset dev goes without, so that every
 # unit is seen to include what it uses.
 #
-# The other presets also compile the units of a library in groups (CMAKE_UNITY_BUILD),
-# which halves a cold build again: most of a unit's time goes into templates that its
-# neighbours need too. So names in the unnamed namespaces of one library are distinct; a
-# library in which that would be a burden stays out.
+# The other presets also compile the units of a library or test in groups
+# (CMAKE_UNITY_BUILD), which halves a cold build again: most of a unit's time goes into
+# templates that its neighbours need too. So names in the unnamed namespaces of one
+# library or test are distinct; a library in which that would be a burden stays out.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 
 set(mnemon_precompile_plain <algorithm> <functional> <map> <memory> <string> <vector>

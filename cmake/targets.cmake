@@ -86,7 +86,6 @@ function(mnemon_test target)
     set(ARG_LABEL fast)
   endif()
   add_executable(${target} ${ARG_SOURCES})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   mnemon_configure(${target} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS}
                    GTest::gtest GTest::gmock GTest::gtest_main
                    $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)
@@ -106,8 +105,9 @@ function(mnemon_test target)
     # Only where it is used: a unit without paths is the same in every checkout.
     file(STRINGS ${source} used REGEX MNEMON_.*_DIR)
     if(used)
-      set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS
-        "MNEMON_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";MNEMON_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
+      target_compile_definitions(${target} PRIVATE
+        MNEMON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MNEMON_BINARY_DIR="${PROJECT_BINARY_DIR}")
+      break()
     endif()
   endforeach()
   add_test(NAME ${target} COMMAND ${target})

@@ -19,7 +19,7 @@ using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
-IOStatus Full() {
+IOStatus DiskFull() {
   return IOStatus::NoSpace("While writing", std::system_category().message(ENOSPC));
 }
 
@@ -32,7 +32,7 @@ IOStatus WriteFault(DiskFault fault) {
   switch (fault) {
     case DiskFault::kFull:
     case DiskFault::kShortWrite:
-      return Full();
+      return DiskFull();
     case DiskFault::kQuota:
       return FailedWith(EDQUOT);
     case DiskFault::kReadOnly:

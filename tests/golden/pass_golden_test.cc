@@ -15,7 +15,7 @@
 namespace mnemon {
 namespace {
 
-constexpr double kLossTolerance = 5e-4;
+constexpr double kPassLossTolerance = 5e-4;
 
 class PassGoldenTest : public testing::TestWithParam<const char*> {
  protected:
@@ -95,7 +95,7 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
     const at::Tensor expected = golden_->Get(array);
     GoldenOptimiser optimiser(*model_, golden_->config()[settings]);
     for (int64_t k = 0; k < expected.numel(); ++k) {
-      EXPECT_NEAR(RunAll(), expected[k].item<double>(), kLossTolerance)
+      EXPECT_NEAR(RunAll(), expected[k].item<double>(), kPassLossTolerance)
           << array << " " << k;
       optimiser.Update();
     }
@@ -149,7 +149,7 @@ TEST_P(PassGoldenTest, LossesWithMemoryKeptOverUpdates) {
   int64_t begin = 0, index = 0;
   for (const int64_t length : golden_->Segments()) {
     EXPECT_NEAR(Run(begin, length, 1.0 / static_cast<double>(batch * length), carry),
-                expected[index++].item<double>(), kLossTolerance);
+                expected[index++].item<double>(), kPassLossTolerance);
     optimiser.Update();
     begin += length;
   }

@@ -64,11 +64,12 @@ class QuantizeTest : public testing::Test {
   std::string source_;
 };
 
-constexpr char kCausal[] = "architecture = \"causal\"\nposition_kind = \"learned\"\n";
+constexpr char kLearnedCausal[] =
+    "architecture = \"causal\"\nposition_kind = \"learned\"\n";
 
 TEST_F(QuantizeTest, WritesWhatStepsReadAsTheSourceInInt8) {
   for (const std::string model :
-       {std::string(kCausal), std::string("architecture = \"fast_weights\"\n"),
+       {std::string(kLearnedCausal), std::string("architecture = \"fast_weights\"\n"),
         std::string("architecture = \"transformer_xl\"\nposition_kind = \"relative\"\n"
                     "mem_len = 8\npositions = 32\n"),
         std::string("architecture = \"feedback\"\nposition_kind = \"relative\"\n"
@@ -123,7 +124,7 @@ TEST_F(QuantizeTest, WritesWhatStepsReadAsTheSourceInInt8) {
 }
 
 TEST_F(QuantizeTest, ScoresTheSameLogits) {
-  Fit(kCausal);
+  Fit(kLearnedCausal);
   ASSERT_EQ(Quantize(tmp_.Path("run"), Int8()).code, 0);  // of a run, int8 unasked
   const std::vector<int64_t> ids = {1, 2, 3, 4, 5, 0};
   const TensorToWrite tokens = {
@@ -148,7 +149,7 @@ TEST_F(QuantizeTest, ScoresTheSameLogits) {
 }
 
 TEST_F(QuantizeTest, WhatComputesInFp32SaysThatItNeedsTheSource) {
-  Fit(kCausal);
+  Fit(kLearnedCausal);
   ASSERT_EQ(Quantize(source_, Int8()).code, 0);
   const auto refuses = [&](const Ran& ran, const std::string& part) {
     EXPECT_EQ(ran.code, 1);
@@ -196,7 +197,7 @@ TEST_F(QuantizeTest, AnEncoderPredictsFromInt8) {
 }
 
 TEST_F(QuantizeTest, NamesWhatIsWrong) {
-  Fit(kCausal);
+  Fit(kLearnedCausal);
   for (const char* precision : {"fp32", "bf16", "int4", ""}) {
     const Ran ran = Quantize(source_, Int8(), {"--precision", precision});
     EXPECT_EQ(ran.code, 2);

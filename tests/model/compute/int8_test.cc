@@ -9,7 +9,7 @@
 namespace mnemon {
 namespace {
 
-struct Shape {
+struct Int8Shape {
   int64_t rows, inputs, outputs;
   int64_t slice = 0;
 };
@@ -37,7 +37,7 @@ MatrixView Packed(PackedWeights& packed, const std::vector<float>& weights,
 }
 
 // The definition, in integers of 64 bits.
-std::vector<float> Defined(const std::vector<float>& weights, const Shape& shape,
+std::vector<float> Defined(const std::vector<float>& weights, const Int8Shape& shape,
                            const std::vector<float>& in, int64_t slice) {
   const auto scale_of = [](const float* x, int64_t count) {
     float most = 0;
@@ -85,7 +85,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size();
 }
 
-constexpr Shape kShapes[] = {
+constexpr Int8Shape kInt8Shapes[] = {
     {1, 1, 1},         {1, 3, 20},          {1, 64, 16},     {1, 200, 300},
     {2, 128, 70},      {5, 70, 33},         {13, 1100, 40},  {30, 513, 17, 17},
     {3, 96, 48, 24},   {2, 1200, 17, 1100}, {4, 100, 50, 9}, {1, 8, 20},
@@ -93,7 +93,7 @@ constexpr Shape kShapes[] = {
     {7, 100, 20, 100}, {5, 160, 20, 8},     {6, 99, 48, 33}};
 
 TEST(Int8, EveryWayGivesTheBitsOfTheDefinition) {
-  for (const Shape& shape : kShapes) {
+  for (const Int8Shape& shape : kInt8Shapes) {
     const std::vector<float> weights = Drawn(shape.outputs * shape.inputs, 1);
     const std::vector<float> in = Drawn(shape.rows * shape.inputs, 2, 3.0f);
     PackedWeights packed(WeightFormat::kInt8);

@@ -5,12 +5,12 @@
 namespace mnemon {
 namespace {
 
-struct Shape {
+struct LinearShape {
   int64_t rows, inputs, outputs;
   int64_t slice = 0;  // as of PackedWeights::Room
 };
 
-struct Options {
+struct LinearOptions {
   WeightFormat format = WeightFormat::kFp32;
   Act act = Act::kNone;
   bool norm = false, bias = false, gate = false, residual = false, pick = false;
@@ -19,7 +19,7 @@ struct Options {
 // A linear call with numbers of its own.
 class Layer {
  public:
-  Layer(const Shape& shape, const Options& options)
+  Layer(const LinearShape& shape, const LinearOptions& options)
       : shape_(shape), options_(options), packed_(options.format) {
     in_ = Drawn(2 * shape.rows * shape.inputs, 1);
     gain_ = Drawn(shape.inputs, 2);
@@ -62,23 +62,23 @@ class Layer {
     return mnemon::Pack(packed_, {&part, 1}, shape_.inputs, shape_.slice);
   }
 
-  const Shape shape_;
-  const Options options_;
+  const LinearShape shape_;
+  const LinearOptions options_;
   PackedWeights packed_;
   std::vector<float> in_, gain_, shift_, residual_;
   MatrixView weights_, gate_;
   std::vector<int32_t> pick_;
 };
 
-constexpr Shape kShapes[] = {
+constexpr LinearShape kLinearShapes[] = {
     {1, 1, 1},        {1, 16, 16},       {1, 33, 130},   {2, 128, 7},
     {3, 40, 200},     {7, 5, 48},        {13, 64, 33},   {25, 17, 96},
     {1, 300, 512},    {5, 1024, 40},     {70, 96, 80},   {17, 700, 16},
     {7, 513, 40},     {200, 300, 20},    {5, 63, 40, 9}, {1, 96, 300, 32},
     {14, 96, 50, 24}, {9, 700, 40, 333}, {1, 1100, 70}};
 
-std::vector<Options> AllOptions() {
-  std::vector<Options> all;
+std::vector<LinearOptions> AllLinearOptions() {
+  std::vector<LinearOptions> all;
   for (const WeightFormat format : kFormats) {
     for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
       for (int bits = 0; bits < 32; ++bits) {
@@ -99,8 +99,8 @@ using LinearTest = TargetTest;
 
 TEST_P(LinearTest, AgreesWithTheReference) {
   int i = 0;
-  for (const Options& options : AllOptions()) {
-    const Shape& shape = kShapes[i++ % std::size(kShapes)];
+  for (const LinearOptions& options : AllLinearOptions()) {
+    const LinearShape& shape = kLinearShapes[i++ % std::size(kLinearShapes)];
     const Layer layer(shape, options);
     const std::vector<float> found = layer.Run(target(), 0, shape.rows);
     EXPECT_LE(Difference(found, layer.Run(reference(), 0, shape.rows)), 1e-5) << i;
@@ -110,8 +110,8 @@ TEST_P(LinearTest, AgreesWithTheReference) {
 
 TEST_P(LinearTest, ARowHasItsBitsWhateverTheRowsAndWorkers) {
   int i = 0;
-  for (const Options& options : AllOptions()) {
-    const Shape& shape = kShapes[i++ % std::size(kShapes)];
+  for (const LinearOptions& options : AllLinearOptions()) {
+    const LinearShape& shape = kLinearShapes[i++ % std::size(kLinearShapes)];
     if (emulated() && i % 23 > 0) continue;
     const Layer layer(shape, options);
     const std::vector<float> all = layer.Run(target(), 0, shape.rows);

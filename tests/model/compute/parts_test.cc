@@ -6,13 +6,13 @@
 namespace mnemon {
 namespace {
 
-struct Shape {
+struct PartsShape {
   int64_t rows, inputs, outputs, slice;
 };
 
-constexpr Shape kShapes[] = {{1, 128, 40, 0},  {1, 96, 130, 32}, {3, 300, 70, 0},
-                             {14, 512, 48, 0}, {2, 60, 33, 9},   {1, 1100, 16, 0},
-                             {7, 350, 20, 0},  {2, 600, 16, 290}};
+constexpr PartsShape kPartsShapes[] = {
+    {1, 128, 40, 0}, {1, 96, 130, 32}, {3, 300, 70, 0}, {14, 512, 48, 0},
+    {2, 60, 33, 9},  {1, 1100, 16, 0}, {7, 350, 20, 0}, {2, 600, 16, 290}};
 
 using PartsTest = TargetTest;
 
@@ -25,7 +25,7 @@ std::vector<KeyRange> Ranges(int64_t rows) {
 
 TEST_P(PartsTest, FoldGivesWhatLinearGives) {
   for (const WeightFormat format : kFormats) {
-    for (const Shape& shape : kShapes) {
+    for (const PartsShape& shape : kPartsShapes) {
       const auto [rows, inputs, outputs, slice] = shape;
       PackedWeights packed(format);
       const std::vector<float> weights = Drawn(outputs * inputs, 1);

@@ -17,12 +17,12 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kWidth = 8, kFixed = 100;
+constexpr int64_t kGrowing = 8, kFixedFloats = 100;
 
 StateSpec Spec(Growth growth, int64_t capacity) {
   return {
-      {{.name = "fixed", .shape = {kFixed}, .fill = 2.0f},
-       {.name = "rows", .shape = {kWidth}, .growth = growth, .capacity = capacity}}};
+      {{.name = "fixed", .shape = {kFixedFloats}, .fill = 2.0f},
+       {.name = "rows", .shape = {kGrowing}, .growth = growth, .capacity = capacity}}};
 }
 
 // Waits for on_clean until nothing is left to recycle.
@@ -49,7 +49,7 @@ class CleanSignal {
 void ExpectZeros(StateArena& arena, int32_t slot, int64_t from, int64_t count) {
   for (int64_t i = from; i < from + count; ++i) {
     const float* row = arena.Row(slot, 1, i);
-    ASSERT_TRUE(std::all_of(row, row + kWidth, [](float x) { return x == 0; }))
+    ASSERT_TRUE(std::all_of(row, row + kGrowing, [](float x) { return x == 0; }))
         << "row " << i;
   }
 }
@@ -68,8 +68,8 @@ TEST(RecycledArena, GivesALongSessionBackAndUsesItAgain) {
     ASSERT_TRUE(arena->Reserve(slot, 16 * kBlocks).ok());
     for (int64_t i = 0; i < kBlocks; ++i) {
       float* const row = arena->Row(slot, 1, 16 * i + 15);
-      ASSERT_EQ(row[kWidth - 1], 0.0f);
-      row[kWidth - 1] = 1.0f;
+      ASSERT_EQ(row[kGrowing - 1], 0.0f);
+      row[kGrowing - 1] = 1.0f;
     }
     arena->Advance(slot, 16 * kBlocks);
     EXPECT_EQ(arena->pools().blocks_used(), kBlocks);
@@ -77,7 +77,7 @@ TEST(RecycledArena, GivesALongSessionBackAndUsesItAgain) {
       arena->Release(slot);
     } else {
       arena->Truncate(slot, 16 * kBlocks / 2);
-      EXPECT_EQ(arena->Row(slot, 1, 15)[kWidth - 1], 1.0f);
+      EXPECT_EQ(arena->Row(slot, 1, 15)[kGrowing - 1], 1.0f);
     }
     clean.Await(*arena);
     EXPECT_EQ(arena->pools().blocks_used(), round == 0 ? 0 : kBlocks / 2);
@@ -124,14 +124,14 @@ TEST(RecycledArena, AFullPoolSaysThatBlocksAreOnTheirWay) {
 TEST(RecycledArena, FreshFixedEntriesAreFilled) {
   BlockRecycler recycler;
   const auto arena =
-      *StateArena::Create({{{.name = "fixed", .shape = {kFixed}, .fill = 2.0f}}},
+      *StateArena::Create({{{.name = "fixed", .shape = {kFixedFloats}, .fill = 2.0f}}},
                           {.slots = 3, .recycler = &recycler});
   for (int i = 0; i < 3000; ++i) {
     const int32_t slot = *arena->Acquire();
     for (const float x : arena->FixedEntries(slot)) ASSERT_EQ(x, 2.0f);
     ASSERT_TRUE(arena->Reserve(slot, 1).ok());
     for (const float x : arena->FixedEntries(slot)) ASSERT_EQ(x, 2.0f);
-    std::fill_n(arena->Fixed(slot, 0), kFixed, -1.0f);
+    std::fill_n(arena->Fixed(slot, 0), kFixedFloats, -1.0f);
     if (i % 3 == 0) {
       arena->Reset(slot);
       for (const float x : arena->FixedEntries(slot)) ASSERT_EQ(x, 2.0f);
@@ -154,8 +154,8 @@ TEST(RecycledArena, NothingIsLeftOfASession) {
   for (int64_t i = 0; i < 64; ++i) {
     SavedFixed shadow = arena->saved().SaveFixed(slot);
     ASSERT_TRUE(arena->Reserve(slot, 1).ok());
-    std::fill_n(arena->Fixed(slot, 0), kFixed, 7.0f);
-    std::fill_n(arena->Row(slot, 1, i), kWidth, 7.0f);
+    std::fill_n(arena->Fixed(slot, 0), kFixedFloats, 7.0f);
+    std::fill_n(arena->Row(slot, 1, i), kGrowing, 7.0f);
     fixed.push_back(arena->Fixed(slot, 0));
     rows.push_back(arena->Row(slot, 1, i));
     arena->Advance(slot, 1);
@@ -169,10 +169,10 @@ TEST(RecycledArena, NothingIsLeftOfASession) {
       return std::count(at, at + count, 7.0f) > 0;
     };
     for (const float* at : fixed) {
-      if (holds(at, kFixed)) return true;
+      if (holds(at, kFixedFloats)) return true;
     }
     return std::any_of(rows.begin(), rows.end(),
-                       [&](const float* at) { return holds(at, kWidth); });
+                       [&](const float* at) { return holds(at, kGrowing); });
   };
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   // What the recycler has not written yet, it may write now.
@@ -208,7 +208,7 @@ TEST(RecycledArena, ABusyOwnerAlwaysFindsCleanBlocks) {
       }
       ASSERT_NO_FATAL_FAILURE(ExpectZeros(arena, slot, at, count));
       for (int64_t i = at; i < at + count; ++i) {
-        std::fill_n(arena.Row(slot, 1, i), kWidth, static_cast<float>(i + 1));
+        std::fill_n(arena.Row(slot, 1, i), kGrowing, static_cast<float>(i + 1));
       }
       arena.Advance(slot, count);
       at += count;

@@ -24,7 +24,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kOneMiB = int64_t{1} << 20;
 constexpr auto kPeriod = std::chrono::milliseconds(1);
 
 // Rows of 16 KiB: a block of 16 takes a quarter of a MiB.
@@ -37,7 +37,7 @@ StateSpec Rows(int64_t blocks) {
 
 // Fixed entries of `mib` MiB.
 StateSpec Fixed(int64_t mib) {
-  return {{{.name = "fixed", .shape = {mib, kMiB / 4}, .fill = 2.0f}}};
+  return {{{.name = "fixed", .shape = {mib, kOneMiB / 4}, .fill = 2.0f}}};
 }
 
 int64_t ResidentBytes() {
@@ -80,24 +80,25 @@ TEST(ReleasedStates, GoBackToTheSystemBeyondTheReserve) {
   {
     malloc_trim(0);  // else what earlier tests left in the heap may go meanwhile
     const int64_t before = ResidentBytes();
-    const auto arena = *StateArena::Create(Rows(kBlocks), {.slots = kSessions,
-                                                           .recycler = &recycler,
-                                                           .account = &account,
-                                                           .reserve_bytes = 32 * kMiB});
+    const auto arena =
+        *StateArena::Create(Rows(kBlocks), {.slots = kSessions,
+                                            .recycler = &recycler,
+                                            .account = &account,
+                                            .reserve_bytes = 32 * kOneMiB});
     for (int round = 0; round < 2; ++round) {
       std::vector<int32_t> slots;
       for (int i = 0; i < kSessions; ++i) {
         slots.push_back(*arena->Acquire());
         ASSERT_NO_FATAL_FAILURE(Write(*arena, slots.back(), kBlocks));
       }
-      EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kMiB);
-      EXPECT_GE(account.bytes(), kSessions * 30 * kMiB);
+      EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kOneMiB);
+      EXPECT_GE(account.bytes(), kSessions * 30 * kOneMiB);
       for (const int32_t slot : slots) arena->Release(slot);
-      ASSERT_TRUE(Await([&] { return account.bytes() <= 36 * kMiB; }))
+      ASSERT_TRUE(Await([&] { return account.bytes() <= 36 * kOneMiB; }))
           << account.bytes();
-      ExpectResident(before, 40 * kMiB);
+      ExpectResident(before, 40 * kOneMiB);
       // The reserve stays.
-      EXPECT_GE(account.bytes(), 32 * kMiB);
+      EXPECT_GE(account.bytes(), 32 * kOneMiB);
     }
   }
   EXPECT_EQ(account.bytes(), 0);
@@ -118,17 +119,18 @@ TEST(ReleasedStates, FixedEntriesGoBackToo) {
     slots.push_back(*arena->Acquire());
     ASSERT_TRUE(arena->Reserve(slots.back(), 1).ok());
   }
-  EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kMiB);
+  EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kOneMiB);
   EXPECT_EQ(arena->pools().shadow_bytes(), 0);
   SavedFixed saved = arena->saved().SaveFixed(slots[0]);
   ASSERT_TRUE(arena->Reserve(slots[0], 1).ok());
-  EXPECT_EQ(arena->pools().shadow_bytes(), 30 * kMiB);
+  EXPECT_EQ(arena->pools().shadow_bytes(), 30 * kOneMiB);
   arena->saved().Drop(saved);
   EXPECT_EQ(arena->pools().shadow_bytes(), 0);
   for (const int32_t slot : slots) arena->Release(slot);
   // All but what every fresh session shares.
-  ASSERT_TRUE(Await([&] { return account.bytes() <= 34 * kMiB; })) << account.bytes();
-  ExpectResident(before, 40 * kMiB);
+  ASSERT_TRUE(Await([&] { return account.bytes() <= 34 * kOneMiB; }))
+      << account.bytes();
+  ExpectResident(before, 40 * kOneMiB);
 }
 
 TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
@@ -146,12 +148,12 @@ TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 120));
   arena->Release(slot);
   ASSERT_TRUE(Await([&] { return arena->pools().blocks_recycling() == 0; }));
-  EXPECT_GE(account.bytes(), 30 * kMiB);
+  EXPECT_GE(account.bytes(), 30 * kOneMiB);
   // But where memory is short it goes at once, and on_clean tells when.
   const int64_t before = calls;
   EXPECT_TRUE(recycler.HasReserves());
   recycler.GiveUpReserves();
-  ASSERT_TRUE(Await([&] { return calls > before && account.bytes() <= 6 * kMiB; }));
+  ASSERT_TRUE(Await([&] { return calls > before && account.bytes() <= 6 * kOneMiB; }));
 }
 
 // Processor time of this thread.
@@ -186,17 +188,17 @@ TEST(ReleasedStates, SomeMemoryIsReadyBeforeItIsNeeded) {
   const int64_t before = ResidentBytes();
   const auto arena =
       *StateArena::Create(Rows(1000), {.slots = 1, .recycler = &recycler});
-  EXPECT_TRUE(Await([&] { return ResidentBytes() - before >= 4 * kMiB; }));
+  EXPECT_TRUE(Await([&] { return ResidentBytes() - before >= 4 * kOneMiB; }));
 }
 
 TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
-  ByteBudget budget(8 * kMiB);
+  ByteBudget budget(8 * kOneMiB);
   ByteAccount account(budget), other(budget);
   const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
   // Blocks of a quarter MiB: eight in each 2 MiB.
   EXPECT_EQ(arena->pools().FreeBlocks(1000), 32);
-  EXPECT_EQ(account.bytes(), 8 * kMiB);
+  EXPECT_EQ(account.bytes(), 8 * kOneMiB);
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 32));
   const absl::Status refused = arena->Reserve(slot, 1);
   EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");
@@ -207,7 +209,7 @@ TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
 }
 
 TEST(LimitedStates, BlocksSetAsideAreFree) {
-  ByteBudget budget(8 * kMiB);
+  ByteBudget budget(8 * kOneMiB);
   ByteAccount account(budget);
   const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
@@ -260,7 +262,7 @@ std::unique_ptr<StateArena> LimitedArena(BlockRecycler& recycler,
 }
 
 TEST(LimitedStates, WhatIsSecuredStays) {
-  ByteBudget budget(64 * kMiB);
+  ByteBudget budget(64 * kOneMiB);
   ByteAccount account(budget);
   BlockRecycler recycler(std::chrono::hours(1));
   const auto arena = LimitedArena(recycler, account);
@@ -270,14 +272,14 @@ TEST(LimitedStates, WhatIsSecuredStays) {
   ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
   // Others take what is left.
   ByteAccount other(budget);
-  while (other.TryTake(kMiB)) {
+  while (other.TryTake(kOneMiB)) {
   }
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 100));
 }
 
 // Blocks that were at hand and went back are still promised.
 TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
-  ByteBudget budget(64 * kMiB);
+  ByteBudget budget(64 * kOneMiB);
   ByteAccount account(budget);
   BlockRecycler recycler(std::chrono::hours(1));
   const auto arena = LimitedArena(recycler, account);
@@ -289,13 +291,13 @@ TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
   recycler.GiveUpReserves();
   ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
   ByteAccount other(budget);
-  while (other.TryTake(kMiB)) {
+  while (other.TryTake(kOneMiB)) {
   }
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 100));
 }
 
 TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
-  ByteBudget budget(49 * kMiB);  // four runs of 10 MiB, of a block each
+  ByteBudget budget(49 * kOneMiB);  // four runs of 10 MiB, of a block each
   ByteAccount account(budget);
   const auto arena = *StateArena::Create(Fixed(10), {.slots = 8, .account = &account});
   std::vector<int32_t> slots;

@@ -33,11 +33,6 @@ double Apart(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
 }
 
-std::vector<int32_t> Ids(const at::Tensor& tokens) {
-  const at::Tensor flat = tokens.contiguous();
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
-
 // What a model is stepped by.
 struct Served {
   ModelDescription model;

@@ -16,9 +16,9 @@
 namespace mnemon {
 namespace {
 
-constexpr double kTolerance = 2e-5;
-constexpr int64_t kBatch = 3;
-constexpr int64_t kTime = 10;
+constexpr double kForwardTolerance = 2e-5;
+constexpr int64_t kForwardBatch = 3;
+constexpr int64_t kForwardTime = 10;
 
 class ForwardTest : public testing::TestWithParam<ModelConfig> {
  protected:
@@ -30,26 +30,26 @@ class ForwardTest : public testing::TestWithParam<ModelConfig> {
 class CarryTest : public ForwardTest {};
 
 TEST_P(CarryTest, OnePieceEqualsChunksEqualsSingleTokens) {
-  const int64_t time = SegmentationFree(config(), kTime);
-  const at::Tensor tokens = RandomTokens(config(), kBatch, time);
+  const int64_t time = SegmentationFree(config(), kForwardTime);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, time);
   const ForwardResult whole = MustForward(*model_, tokens);
   std::vector<std::vector<int64_t>> splits = {std::vector<int64_t>(time, 1)};
-  if (time == kTime) splits.insert(splits.end(), {{3, 1, 4, 2}, {9, 1}, {1, 9}});
+  if (time == kForwardTime) splits.insert(splits.end(), {{3, 1, 4, 2}, {9, 1}, {1, 9}});
   for (const std::vector<int64_t>& split : splits) {
     const ForwardResult parts = MustForwardInPieces(*model_, tokens, split);
-    EXPECT_LE(RelativeDifference(parts.logits, whole.logits), kTolerance);
+    EXPECT_LE(RelativeDifference(parts.logits, whole.logits), kForwardTolerance);
     EXPECT_EQ(parts.carry.position, time);
     ASSERT_EQ(parts.carry.tensors.size(), whole.carry.tensors.size());
     for (size_t i = 0; i < whole.carry.tensors.size(); ++i) {
       EXPECT_LE(RelativeDifference(parts.carry.tensors[i], whole.carry.tensors[i]),
-                kTolerance)
+                kForwardTolerance)
           << model_->carry_spec().entries[i].name;
     }
   }
 }
 
 TEST_P(CarryTest, ACarryThatWasSavedContinuesToTheBit) {
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kForwardTime);
   const ForwardResult first = MustForward(*model_, tokens.narrow(1, 0, 6));
   Carry saved{.position = first.carry.position, .tensors = {}};
   for (const at::Tensor& tensor : first.carry.tensors) {
@@ -64,7 +64,7 @@ TEST_P(CarryTest, ACarryThatWasSavedContinuesToTheBit) {
 }
 
 TEST_P(ForwardTest, LaterTokensDoNotReachEarlierLogits) {
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kForwardTime);
   at::Tensor changed = tokens.clone();
   changed.narrow(1, 7, 3).copy_((tokens.narrow(1, 7, 3) + 1).remainder(config().vocab));
   const at::Tensor a = MustForward(*model_, tokens).logits;
@@ -75,11 +75,11 @@ TEST_P(ForwardTest, LaterTokensDoNotReachEarlierLogits) {
 }
 
 TEST_P(ForwardTest, SequencesOfABatchDoNotMix) {
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kForwardTime);
   const at::Tensor together = MustForward(*model_, tokens).logits;
-  for (int64_t b = 0; b < kBatch; ++b) {
+  for (int64_t b = 0; b < kForwardBatch; ++b) {
     const at::Tensor alone = MustForward(*model_, tokens.narrow(0, b, 1)).logits;
-    EXPECT_LE(RelativeDifference(alone, together.narrow(0, b, 1)), kTolerance);
+    EXPECT_LE(RelativeDifference(alone, together.narrow(0, b, 1)), kForwardTolerance);
   }
 }
 
@@ -92,12 +92,12 @@ TEST_P(CarryTest, LongSequencesEqualTheirPieces) {
        {std::vector<int64_t>{33, 32, 6}, std::vector<int64_t>(71, 1)}) {
     EXPECT_LE(
         RelativeDifference(MustForwardInPieces(*model_, tokens, split).logits, whole),
-        kTolerance);
+        kForwardTolerance);
   }
 }
 
 TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheKeyAlone) {
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kForwardTime);
   const auto train = [&](uint64_t seed) {
     return MustForward(*model_, tokens, {}, {.dropout = DropoutKey{.key = seed}})
         .logits;
@@ -109,10 +109,12 @@ TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheKeyAlone) {
   EXPECT_FALSE(train(1).equal(train(2)));
 
   // Rows computed by themselves, as those of the batch that they belong to.
-  const at::Tensor last = MustForward(*model_, tokens.narrow(0, 1, kBatch - 1), {},
-                                      {.dropout = DropoutKey{.key = 1, .first_row = 1}})
-                              .logits;
-  EXPECT_LE(RelativeDifference(last, train(1).narrow(0, 1, kBatch - 1)), kTolerance);
+  const at::Tensor last =
+      MustForward(*model_, tokens.narrow(0, 1, kForwardBatch - 1), {},
+                  {.dropout = DropoutKey{.key = 1, .first_row = 1}})
+          .logits;
+  EXPECT_LE(RelativeDifference(last, train(1).narrow(0, 1, kForwardBatch - 1)),
+            kForwardTolerance);
 
   ModelConfig without = config();
   without.dropout = 0.0;
@@ -124,9 +126,9 @@ TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheKeyAlone) {
 TEST_P(ForwardTest, TenTrainingStepsLowerTheLoss) {
   InitialiseWeights(*model_, Initialisation::kSane, 3);
   RequireGradients(*model_, true);
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime + 1);
-  const at::Tensor inputs = tokens.narrow(1, 0, kTime);
-  const at::Tensor targets = tokens.narrow(1, 1, kTime).flatten();
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kForwardTime + 1);
+  const at::Tensor inputs = tokens.narrow(1, 0, kForwardTime);
+  const at::Tensor targets = tokens.narrow(1, 1, kForwardTime).flatten();
   std::map<std::string, std::pair<at::Tensor, at::Tensor>> moments;
   double first = 0.0, last = 0.0;
   for (int t = 1; t <= 10; ++t) {
@@ -155,7 +157,7 @@ TEST_P(ForwardTest, BadTokensAndCarriesAreRefused) {
   const auto error = [&](const at::Tensor& tokens, const Carry& carry = {}) {
     return model_->Forward(tokens, carry).status();
   };
-  const at::Tensor good = RandomTokens(config(), kBatch, 4);
+  const at::Tensor good = RandomTokens(config(), kForwardBatch, 4);
   for (const int64_t token : {int64_t{-1}, config().vocab, INT64_MAX, INT64_MIN}) {
     at::Tensor bad = good.clone();
     bad[1][2] = token;
@@ -177,7 +179,7 @@ TEST_P(ForwardTest, BadTokensAndCarriesAreRefused) {
               absl::StatusCode::kInvalidArgument);
     carry.tensors.pop_back();
   } else {
-    carry.tensors.push_back(at::zeros({kBatch, 1}));
+    carry.tensors.push_back(at::zeros({kForwardBatch, 1}));
   }
   EXPECT_EQ(error(good, carry).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(error(good, {.position = -1, .tensors = {}}).code(),
@@ -198,7 +200,7 @@ TEST_P(CarryTest, MasksAndMapsOfTheNotebookAreForEncoders) {
 TEST_P(CarryTest, MapsShowWhatEachPositionSees) {
   constexpr int64_t kFirst = 3, kSecond = 4;
   const ForwardOptions options{.maps = AttentionMaps::kUsed};
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kFirst + kSecond);
+  const at::Tensor tokens = RandomTokens(config(), kForwardBatch, kFirst + kSecond);
   if (config().architecture == "fast_weights") {
     EXPECT_EQ(model_->Forward(tokens, {}, options).status().code(),
               absl::StatusCode::kInvalidArgument);
@@ -216,7 +218,7 @@ TEST_P(CarryTest, MapsShowWhatEachPositionSees) {
     for (const at::Tensor& map : maps) {
       const int64_t keys = map.size(3);
       ASSERT_EQ(map.sizes().vec(),
-                (std::vector<int64_t>{kBatch, config().heads, time, keys}));
+                (std::vector<int64_t>{kForwardBatch, config().heads, time, keys}));
       EXPECT_GE(keys, time);
       for (int64_t i = 0; i < time; ++i) {
         const int64_t seen = keys - time + i + (feedback ? 0 : 1);

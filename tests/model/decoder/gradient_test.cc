@@ -14,8 +14,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kBatch = 2;
-constexpr int64_t kTime = 10;
+constexpr int64_t kGradientBatch = 2;
+constexpr int64_t kGradientTime = 10;
 // Of finite differences; below the 1e-6 that normalisers of fast weights add.
 constexpr double kStep = 1e-7;
 
@@ -63,10 +63,10 @@ void ExpectEqual(const Gradients& a, const Gradients& b, double tolerance) {
 // Along one random direction per weight, with dropout at work; an encoder also under a
 // mask that hides everything from two positions.
 TEST_P(GradientTest, EqualFiniteDifferences) {
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kGradientBatch, kGradientTime);
   at::Tensor mask;
   if (!Autoregressive(config())) {
-    mask = Normal({kBatch, kTime, kTime}, 6).gt(0);
+    mask = Normal({kGradientBatch, kGradientTime, kGradientTime}, 6).gt(0);
     mask[0][3].fill_(false);
     mask[1][0].fill_(false);
   }
@@ -99,11 +99,11 @@ TEST_P(GradientTest, EqualFiniteDifferences) {
 
 TEST_P(CarryGradientTest, FlowThroughTheCarry) {
   if (config().architecture == "transformer_xl") return;  // detached by definition
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kGradientBatch, kGradientTime);
   Loss(MustForward(*model_, tokens).logits).backward();
   const Gradients whole = Take();
   for (const std::vector<int64_t>& split :
-       {std::vector<int64_t>{4, 1, 5}, std::vector<int64_t>(kTime, 1)}) {
+       {std::vector<int64_t>{4, 1, 5}, std::vector<int64_t>(kGradientTime, 1)}) {
     Loss(MustForwardInPieces(*model_, tokens, split).logits).backward();
     ExpectEqual(Take(), whole, 1e-11);
   }
@@ -111,7 +111,7 @@ TEST_P(CarryGradientTest, FlowThroughTheCarry) {
 
 TEST_P(CarryGradientTest, ReachTheIncomingCarry) {
   if (config().architecture == "transformer_xl") return;
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kGradientBatch, kGradientTime);
   Carry carry = MustForward(*model_, tokens.narrow(1, 0, 5)).carry.Detached();
   for (at::Tensor& tensor : carry.tensors) {
     // Away from zero, where normalisers would be ill-conditioned.
@@ -138,7 +138,7 @@ TEST_P(CarryGradientTest, ReachTheIncomingCarry) {
 
 TEST_P(CarryGradientTest, CarryOfTransformerXlIsOutsideTheGraph) {
   if (config().architecture != "transformer_xl") return;
-  const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
+  const at::Tensor tokens = RandomTokens(config(), kGradientBatch, kGradientTime);
   for (const at::Tensor& tensor : MustForward(*model_, tokens).carry.tensors) {
     EXPECT_FALSE(tensor.requires_grad());
   }
@@ -147,7 +147,8 @@ TEST_P(CarryGradientTest, CarryOfTransformerXlIsOutsideTheGraph) {
 // Sequences of one model alive together, passes interleaved and repeated.
 TEST_P(GradientTest, DoNotDependOnWhatElseIsAlive) {
   const auto tokens = [&](uint64_t seed) {
-    return RandomTokens(config(), kBatch, kTime - static_cast<int64_t>(seed), seed);
+    return RandomTokens(config(), kGradientBatch,
+                        kGradientTime - static_cast<int64_t>(seed), seed);
   };
   std::vector<Gradients> alone;
   for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -200,8 +201,9 @@ bool HasNoEffect(const ModelConfig& config, std::string_view name) {
 }
 
 TEST_P(GradientTest, ReachEveryWeightThatTakesPart) {
-  for (const int64_t time : {kTime, int64_t{1}}) {
-    Loss(MustForward(*model_, RandomTokens(config(), kBatch, time)).logits).backward();
+  for (const int64_t time : {kGradientTime, int64_t{1}}) {
+    Loss(MustForward(*model_, RandomTokens(config(), kGradientBatch, time)).logits)
+        .backward();
     const Gradients gradients = Take();
     model_->Visit([&](const std::string& name, at::Tensor&) {
       const bool expected = !TakesNoPart(config(), name, time);

@@ -24,17 +24,17 @@
 namespace mnemon {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-constexpr double kInt8Tolerance = 8e-2;
+constexpr double kViewTolerance = 1e-5;
+constexpr double kInt8ViewTolerance = 8e-2;
 
-struct Served {
+struct Viewed {
   ModelConfig config;
   WeightFormat format = WeightFormat::kFp32;
   std::string target = {};
 };
 
-std::vector<Served> AllServed() {
-  std::vector<Served> all;
+std::vector<Viewed> AllViewed() {
+  std::vector<Viewed> all;
   for (const ModelConfig& config : AutoregressiveVariants()) {
     for (const std::string& target : CpuTargets()) {
       all.push_back({config, WeightFormat::kFp32, target});
@@ -44,19 +44,14 @@ std::vector<Served> AllServed() {
   return all;
 }
 
-std::string ServedName(const testing::TestParamInfo<Served>& info) {
-  const Served& served = info.param;
+std::string ViewedName(const testing::TestParamInfo<Viewed>& info) {
+  const Viewed& served = info.param;
   return VariantName({served.config, info.index}) + "_" + served.target + "_" +
          NameOf(served.format);
 }
 
-std::vector<int32_t> Ids(const at::Tensor& tokens) {
-  const at::Tensor flat = tokens.contiguous();
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
-
 // max |a - b| / max(1, max |b|).
-double Apart(const at::Tensor& a, const at::Tensor& b) {
+double ViewsApart(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / std::max(1.0, b.abs().max().item<double>()))
       .item<double>();
 }
@@ -65,7 +60,7 @@ at::Tensor Tensor(std::vector<float> values) {
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}).clone();
 }
 
-class IntrospectionTest : public testing::TestWithParam<Served> {
+class IntrospectionTest : public testing::TestWithParam<Viewed> {
  protected:
   IntrospectionTest() {
     auto arena = StateArena::Create(decoder_->spec(), {.slots = 66});
@@ -83,7 +78,8 @@ class IntrospectionTest : public testing::TestWithParam<Served> {
   const ModelConfig& config() const { return GetParam().config; }
   bool attends() const { return decoder_->introspection().memory_reads; }
   static double Tolerance() {
-    return GetParam().format == WeightFormat::kInt8 ? kInt8Tolerance : kTolerance;
+    return GetParam().format == WeightFormat::kInt8 ? kInt8ViewTolerance
+                                                    : kViewTolerance;
   }
   // Tokens that the sequence form can take in one call.
   int64_t Longest() const {
@@ -191,8 +187,9 @@ TEST_P(IntrospectionTest, ReadsAreTheWeightsOfTheSequenceForm) {
         const at::Tensor weights = Tensor({at, at + reads.positions});
         EXPECT_NEAR(weights.sum().item<double>(), 1.0, 1e-6);
         const at::Tensor row = maps[l][0][h][t];
-        EXPECT_LE(Apart(weights, row.narrow(0, reads.first_index, reads.positions)),
-                  Tolerance());
+        EXPECT_LE(
+            ViewsApart(weights, row.narrow(0, reads.first_index, reads.positions)),
+            Tolerance());
         // What is not shown got nothing.
         EXPECT_NEAR(row.narrow(0, 0, reads.first_index).sum().item<double>(), 0, 0);
       }
@@ -255,8 +252,9 @@ TEST_P(IntrospectionTest, HiddenStateIsWhatTheHeadMultiplies) {
     Introspection all = All();
     const std::vector<float> logits = MustStep(slot, token, &all);
     ASSERT_EQ(static_cast<int64_t>(all.hidden_state.size()), config().d_model);
-    EXPECT_LE(Apart(at::linear(Tensor(all.hidden_state), head, bias), Tensor(logits)),
-              Tolerance());
+    EXPECT_LE(
+        ViewsApart(at::linear(Tensor(all.hidden_state), head, bias), Tensor(logits)),
+        Tolerance());
   }
 }
 
@@ -389,8 +387,8 @@ TEST_P(IntrospectionTest, RefusesWhatThereIsNot) {
   EXPECT_EQ(code(one, {.hidden_state = true}), absl::StatusCode::kOk);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, IntrospectionTest, testing::ValuesIn(AllServed()),
-                         ServedName);
+INSTANTIATE_TEST_SUITE_P(Variants, IntrospectionTest, testing::ValuesIn(AllViewed()),
+                         ViewedName);
 
 TEST(Introspection, TheDefaultDecoderHasNone) {
   const std::unique_ptr<Model> model = MakeTestModel(AutoregressiveVariants().front());

@@ -16,13 +16,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kBatch = 3;
-constexpr int64_t kTime = 9;
-
-std::vector<int32_t> Ids(const at::Tensor& tokens) {
-  const at::Tensor flat = tokens.contiguous();
-  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
-}
+constexpr int64_t kPredictorBatch = 3;
+constexpr int64_t kPredictorTime = 9;
 
 std::vector<uint8_t> Bytes(const at::Tensor& mask) {
   const at::Tensor flat = mask.to(at::kByte).contiguous();
@@ -45,15 +40,16 @@ class PredictorTest : public testing::TestWithParam<ModelConfig> {
     return tensor;
   }
   at::Tensor Logits(const Predictor::Output& output) const {
-    return AsTensor(output.logits, {kBatch, kTime, config().vocab});
+    return AsTensor(output.logits, {kPredictorBatch, kPredictorTime, config().vocab});
   }
   at::Tensor Map(const Predictor::Output& output, size_t layer) const {
-    return AsTensor(output.maps.at(layer), {kBatch, config().heads, kTime, kTime});
+    return AsTensor(output.maps.at(layer),
+                    {kPredictorBatch, config().heads, kPredictorTime, kPredictorTime});
   }
 
   const std::unique_ptr<Model> model_ = MakeTestModel(GetParam());
   const std::unique_ptr<Predictor> predictor_ = *MakePredictor(*model_);
-  const at::Tensor tokens_ = RandomTokens(GetParam(), kBatch, kTime);
+  const at::Tensor tokens_ = RandomTokens(GetParam(), kPredictorBatch, kPredictorTime);
   const std::vector<int32_t> ids_ = Ids(tokens_);
 };
 
@@ -62,33 +58,35 @@ TEST_P(PredictorTest, EqualsTheSequenceForm) {
        {AttentionMaps::kNone, AttentionMaps::kUsed, AttentionMaps::kNotebook}) {
     const ForwardResult expected = MustForward(*model_, tokens_, {}, {.maps = maps});
     const Predictor::Output output =
-        MustPredict({.tokens = ids_, .batch = kBatch, .maps = maps});
+        MustPredict({.tokens = ids_, .batch = kPredictorBatch, .maps = maps});
     EXPECT_LE(RelativeDifference(Logits(output), expected.logits), 2e-5);
     ASSERT_EQ(output.maps.size(), expected.maps.size());
     const size_t layers = maps == AttentionMaps::kNone ? 0 : config().layers;
     ASSERT_EQ(output.maps.size(), layers);
     for (size_t i = 0; i < layers; ++i) {
       EXPECT_LE(RelativeDifference(Map(output, i), expected.maps[i]), 2e-5);
-      EXPECT_LE(RelativeDifference(Map(output, i).sum(-1),
-                                   at::ones({kBatch, config().heads, kTime})),
+      EXPECT_LE(RelativeDifference(
+                    Map(output, i).sum(-1),
+                    at::ones({kPredictorBatch, config().heads, kPredictorTime})),
                 1e-6);
     }
   }
 }
 
 TEST_P(PredictorTest, SameBitsAloneAndBatchedWithAnyThreads) {
-  const Predictor::Output together =
-      MustPredict({.tokens = ids_, .batch = kBatch, .maps = AttentionMaps::kUsed});
+  const Predictor::Output together = MustPredict(
+      {.tokens = ids_, .batch = kPredictorBatch, .maps = AttentionMaps::kUsed});
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
     const std::unique_ptr<Predictor> other = *MakePredictor(*model_, {.pool = &pool});
     Predictor::Output joined;
     joined.maps.resize(together.maps.size());
-    for (int64_t row = 0; row < kBatch; ++row) {
-      const Predictor::Output alone = MustPredict(
-          {.tokens = {ids_.begin() + row * kTime, ids_.begin() + (row + 1) * kTime},
-           .batch = 1,
-           .maps = AttentionMaps::kUsed});
+    for (int64_t row = 0; row < kPredictorBatch; ++row) {
+      const Predictor::Output alone =
+          MustPredict({.tokens = {ids_.begin() + row * kPredictorTime,
+                                  ids_.begin() + (row + 1) * kPredictorTime},
+                       .batch = 1,
+                       .maps = AttentionMaps::kUsed});
       joined.logits.insert(joined.logits.end(), alone.logits.begin(),
                            alone.logits.end());
       for (size_t i = 0; i < alone.maps.size(); ++i) {
@@ -103,13 +101,15 @@ TEST_P(PredictorTest, SameBitsAloneAndBatchedWithAnyThreads) {
 
 // Groups of many short sequences, and predictions that take turns.
 TEST_P(PredictorTest, SameBitsInAGroupAndBesideAnotherPrediction) {
-  const Predictor::Output expected = MustPredict({.tokens = ids_, .batch = kBatch});
+  const Predictor::Output expected =
+      MustPredict({.tokens = ids_, .batch = kPredictorBatch});
   std::vector<int32_t> many;
   constexpr int64_t kTimes = 40;
   for (int64_t i = 0; i < kTimes; ++i)
     many.insert(many.end(), ids_.begin(), ids_.end());
-  auto long_one = *predictor_->Begin({.tokens = many, .batch = kTimes * kBatch});
-  auto short_one = *predictor_->Begin({.tokens = ids_, .batch = kBatch});
+  auto long_one =
+      *predictor_->Begin({.tokens = many, .batch = kTimes * kPredictorBatch});
+  auto short_one = *predictor_->Begin({.tokens = ids_, .batch = kPredictorBatch});
   for (bool long_done = false, short_done = false; !long_done || !short_done;) {
     if (!long_done) long_done = *long_one->Advance();
     if (!short_done) short_done = *short_one->Advance();
@@ -129,7 +129,8 @@ TEST_P(PredictorTest, EveryTargetAndPrecisionEqualsTheSequenceForm) {
          {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
       const auto predictor =
           *MakePredictor(*model_, {.format = format, .target = target});
-      const auto output = predictor->Predict({.tokens = ids_, .batch = kBatch});
+      const auto output =
+          predictor->Predict({.tokens = ids_, .batch = kPredictorBatch});
       ASSERT_TRUE(output.ok()) << output.status();
       EXPECT_LE(RelativeDifference(Logits(*output), expected.logits),
                 format == WeightFormat::kFp32 ? 2e-5 : 5e-2)
@@ -139,14 +140,16 @@ TEST_P(PredictorTest, EveryTargetAndPrecisionEqualsTheSequenceForm) {
 }
 
 TEST_P(PredictorTest, MasksByNameEqualMasksWrittenOut) {
-  const at::Tensor all = at::ones({kTime, kTime}, at::kByte);
+  const at::Tensor all = at::ones({kPredictorTime, kPredictorTime}, at::kByte);
   const auto predict = [&](PredictMask kind, const std::vector<uint8_t>& bytes = {}) {
-    return Logits(MustPredict(
-        {.tokens = ids_, .batch = kBatch, .mask = kind, .explicit_mask = bytes}));
+    return Logits(MustPredict({.tokens = ids_,
+                               .batch = kPredictorBatch,
+                               .mask = kind,
+                               .explicit_mask = bytes}));
   };
   const std::vector<uint8_t> none = Bytes(all), causal = Bytes(all.tril());
   std::vector<uint8_t> causal_each;
-  for (int64_t b = 0; b < kBatch; ++b) {
+  for (int64_t b = 0; b < kPredictorBatch; ++b) {
     causal_each.insert(causal_each.end(), causal.begin(), causal.end());
   }
   const at::Tensor with_none = predict(PredictMask::kNone);
@@ -163,7 +166,8 @@ TEST_P(PredictorTest, MasksByNameEqualMasksWrittenOut) {
 
 TEST_P(PredictorTest, AnExplicitMaskHidesATokenFromItsSequenceAlone) {
   // Nobody but itself sees token 4 of sequence 1.
-  at::Tensor mask = at::ones({kBatch, kTime, kTime}, at::kByte);
+  at::Tensor mask =
+      at::ones({kPredictorBatch, kPredictorTime, kPredictorTime}, at::kByte);
   mask[1].select(1, 4).fill_(0);
   mask[1][4][4] = 1;
   const std::vector<uint8_t> bytes = Bytes(mask);
@@ -174,12 +178,12 @@ TEST_P(PredictorTest, AnExplicitMaskHidesATokenFromItsSequenceAlone) {
   const std::vector<int32_t> changed_ids = Ids(changed);
   const auto predict = [&](const std::vector<int32_t>& ids) {
     return Logits(MustPredict({.tokens = ids,
-                               .batch = kBatch,
+                               .batch = kPredictorBatch,
                                .mask = PredictMask::kExplicit,
                                .explicit_mask = bytes}));
   };
   const at::Tensor difference = (predict(ids_) - predict(changed_ids)).abs().amax(-1);
-  for (int64_t t = 0; t < kTime; ++t) {
+  for (int64_t t = 0; t < kPredictorTime; ++t) {
     EXPECT_GT(difference[0][t].item<float>(), 0.0f) << t;
     EXPECT_EQ(difference[1][t].item<float>() > 0.0f, t == 4) << t;
     EXPECT_EQ(difference[2][t].item<float>(), 0.0f) << t;
@@ -187,12 +191,12 @@ TEST_P(PredictorTest, AnExplicitMaskHidesATokenFromItsSequenceAlone) {
 }
 
 TEST_P(PredictorTest, APositionThatSeesNothingHasAnEmptyMapAndFiniteLogits) {
-  at::Tensor mask = at::ones({kTime, kTime}, at::kByte);
+  at::Tensor mask = at::ones({kPredictorTime, kPredictorTime}, at::kByte);
   mask[2].fill_(0);
   const std::vector<uint8_t> bytes = Bytes(mask);
   for (const AttentionMaps maps : {AttentionMaps::kUsed, AttentionMaps::kNotebook}) {
     const Predictor::Output output = MustPredict({.tokens = ids_,
-                                                  .batch = kBatch,
+                                                  .batch = kPredictorBatch,
                                                   .mask = PredictMask::kExplicit,
                                                   .explicit_mask = bytes,
                                                   .maps = maps});
@@ -200,7 +204,7 @@ TEST_P(PredictorTest, APositionThatSeesNothingHasAnEmptyMapAndFiniteLogits) {
     for (size_t i = 0; i < output.maps.size(); ++i) {
       EXPECT_TRUE(Map(output, i).select(2, 2).eq(0.0f).all().item<bool>());
       EXPECT_LE(RelativeDifference(Map(output, i).select(2, 1).sum(-1),
-                                   at::ones({kBatch, config().heads})),
+                                   at::ones({kPredictorBatch, config().heads})),
                 1e-6);
     }
   }
@@ -210,10 +214,11 @@ TEST_P(PredictorTest, WithoutPositionsASequenceIsASet) {
   if (config().position_kind != PositionKind::kNone || config().mask != Mask::kNone) {
     return;
   }
-  const Predictor::Output forwards = MustPredict({.tokens = ids_, .batch = kBatch});
+  const Predictor::Output forwards =
+      MustPredict({.tokens = ids_, .batch = kPredictorBatch});
   const std::vector<int32_t> reversed = Ids(tokens_.flip(1));
   const Predictor::Output backwards =
-      MustPredict({.tokens = reversed, .batch = kBatch});
+      MustPredict({.tokens = reversed, .batch = kPredictorBatch});
   EXPECT_LE(RelativeDifference(Logits(backwards).flip(1), Logits(forwards)), 2e-5);
 }
 
@@ -222,17 +227,19 @@ TEST_P(PredictorTest, AlibiDependsOnTheDistanceAlone) {
   if (config().position_kind != PositionKind::kAlibi || config().mask != Mask::kNone) {
     return;
   }
-  const Predictor::Output forwards = MustPredict({.tokens = ids_, .batch = kBatch});
+  const Predictor::Output forwards =
+      MustPredict({.tokens = ids_, .batch = kPredictorBatch});
   const std::vector<int32_t> reversed = Ids(tokens_.flip(1));
   const Predictor::Output backwards =
-      MustPredict({.tokens = reversed, .batch = kBatch});
+      MustPredict({.tokens = reversed, .batch = kPredictorBatch});
   EXPECT_LE(RelativeDifference(Logits(backwards).flip(1), Logits(forwards)), 2e-5);
   // Not a set: the order of two tokens reaches a third.
   std::vector<int32_t> one = ids_, other = ids_;
   one[0] = other[1] = 0;
   one[1] = other[0] = 1;
-  const at::Tensor difference = Logits(MustPredict({.tokens = one, .batch = kBatch})) -
-                                Logits(MustPredict({.tokens = other, .batch = kBatch}));
+  const at::Tensor difference =
+      Logits(MustPredict({.tokens = one, .batch = kPredictorBatch})) -
+      Logits(MustPredict({.tokens = other, .batch = kPredictorBatch}));
   EXPECT_GT(difference[0][5].abs().max().item<float>(), 1e-4f);
 }
 
@@ -248,23 +255,25 @@ TEST_P(PredictorTest, BadInputsAreRefused) {
   EXPECT_EQ(code({.tokens = ids_, .batch = 1000}), invalid);
   for (const int64_t token : {int64_t{-1}, config().vocab, int64_t{INT32_MAX}}) {
     std::vector<int32_t> bad = ids_;
-    bad[kTime + 2] = static_cast<int32_t>(token);
+    bad[kPredictorTime + 2] = static_cast<int32_t>(token);
     const absl::Status status =
-        predictor_->Predict({.tokens = bad, .batch = kBatch}).status();
+        predictor_->Predict({.tokens = bad, .batch = kPredictorBatch}).status();
     EXPECT_EQ(status.code(), invalid);
     EXPECT_NE(status.message().find("sequence 1 at position 2"), std::string::npos);
   }
   for (const size_t size :
-       {size_t{0}, size_t{1}, size_t{kTime * kTime + 1}, size_t{2 * kTime * kTime}}) {
+       {size_t{0}, size_t{1}, size_t{kPredictorTime * kPredictorTime + 1},
+        size_t{2 * kPredictorTime * kPredictorTime}}) {
     const std::vector<uint8_t> mask(size, 1);
     EXPECT_EQ(code({.tokens = ids_,
-                    .batch = kBatch,
+                    .batch = kPredictorBatch,
                     .mask = PredictMask::kExplicit,
                     .explicit_mask = mask}),
               invalid);
   }
-  const std::vector<uint8_t> mask(kTime * kTime, 1);
-  EXPECT_EQ(code({.tokens = ids_, .batch = kBatch, .explicit_mask = mask}), invalid);
+  const std::vector<uint8_t> mask(kPredictorTime * kPredictorTime, 1);
+  EXPECT_EQ(code({.tokens = ids_, .batch = kPredictorBatch, .explicit_mask = mask}),
+            invalid);
   const std::vector<int32_t> longer(predictor_->max_positions() + 1, 0);
   const absl::Status status =
       predictor_->Predict({.tokens = longer, .batch = 1}).status();

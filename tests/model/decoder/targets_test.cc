@@ -16,7 +16,7 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kTokens = 70;  // of a session: more than four blocks
-constexpr int32_t kSlots = 5;
+constexpr int32_t kTargetSlots = 5;
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
@@ -26,12 +26,12 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 // Logits of all tokens of some sessions, which are stepped in pieces and in batches
 // that `seed` draws: session by session, whatever the order.
 std::vector<float> Logits(Decoder& decoder, uint64_t seed) {
-  auto arena = StateArena::Create(decoder.spec(), {.slots = kSlots});
+  auto arena = StateArena::Create(decoder.spec(), {.slots = kTargetSlots});
   EXPECT_TRUE(arena.ok()) << arena.status();
   const int64_t length = std::min(kTokens, decoder.spec().max_positions());
   const auto vocab = static_cast<size_t>(decoder.model().vocab);
-  std::vector<std::vector<int32_t>> tokens(kSlots);
-  std::vector<std::vector<float>> logits(kSlots);
+  std::vector<std::vector<int32_t>> tokens(kTargetSlots);
+  std::vector<std::vector<float>> logits(kTargetSlots);
   std::vector<int32_t> slots;
   for (std::vector<int32_t>& some : tokens) {
     slots.push_back(*(*arena)->Acquire());

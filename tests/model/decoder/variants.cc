@@ -59,6 +59,11 @@ std::string VariantName(const testing::TestParamInfo<ModelConfig>& info) {
   return name + "_" + std::to_string(index);
 }
 
+std::vector<int32_t> Ids(const at::Tensor& tokens) {
+  const at::Tensor all = tokens.to(at::kInt).contiguous();
+  return {all.data_ptr<int32_t>(), all.data_ptr<int32_t>() + all.numel()};
+}
+
 at::Generator MakeGenerator(uint64_t seed) {
   return at::make_generator<at::CPUGeneratorImpl>(seed);
 }

@@ -33,6 +33,9 @@ at::Tensor RandomTokens(const ModelConfig& config, int64_t batch, int64_t time,
 at::Tensor RandomTokens(const ModelDescription& model, int64_t batch, int64_t time,
                         uint64_t seed = 1);
 
+// Of a tensor as above, row by row.
+std::vector<int32_t> Ids(const at::Tensor& tokens);
+
 at::Generator MakeGenerator(uint64_t seed);
 
 // Of `time` tokens, how many give the same logits in any segmentation: all but for

@@ -61,11 +61,6 @@ std::vector<Real> ValuesOf(Model& model, const Flat& flat) {
   return values;
 }
 
-std::vector<int32_t> Ids(const at::Tensor& tokens) {
-  const at::Tensor all = tokens.to(at::kInt).contiguous();
-  return {all.data_ptr<int32_t>(), all.data_ptr<int32_t>() + all.numel()};
-}
-
 constexpr uint64_t kMaskKey = 9;
 
 // Of which one in seven does not count.

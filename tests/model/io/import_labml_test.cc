@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMaxBytes = 1 << 20;
 
-std::string Message(const absl::Status& status) {
+std::string WhatIsWrong(const absl::Status& status) {
   return std::string(status.message());
 }
 
@@ -121,7 +121,7 @@ TEST(ImportLabml, PositionsComeFromTheTableWhenAbsent) {
     pieces.config.erase("positions");
     EXPECT_EQ(pieces.Import()->config.positions, positions) << name;
     pieces.config["positions"] = positions + 1;
-    EXPECT_THAT(Message(pieces.Import().status()), HasSubstr("expected F32"));
+    EXPECT_THAT(WhatIsWrong(pieces.Import().status()), HasSubstr("expected F32"));
   }
 }
 
@@ -154,7 +154,8 @@ TEST(ImportLabml, ConvertedBiasIsTheReferences) {
 
 TEST(ImportLabml, OnlySeedForm000IsConverted) {
   for (const char* name : {"feedback_002", "feedback_kv", "transformer"}) {
-    EXPECT_THAT(Message(Pieces(name).Import(true).status()), HasSubstr("000")) << name;
+    EXPECT_THAT(WhatIsWrong(Pieces(name).Import(true).status()), HasSubstr("000"))
+        << name;
   }
 }
 
@@ -171,7 +172,7 @@ TEST(ImportLabml, AllFaultsAreListedUnderForeignNames) {
   const absl::Status status = pieces.Import().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(
-      Message(status),
+      WhatIsWrong(status),
       AllOf(HasSubstr("'src_embed.weight' is missing, expected F32 [17, 16]"),
             HasSubstr("'surplus.weight' is not expected"),
             HasSubstr("'generator.weight' is F32 [16, 17], expected F32 [17, 16]"),
@@ -186,7 +187,7 @@ TEST(ImportLabml, LearnedPositionsAreNoSinusoid) {
   std::memcpy(table.data() + sizeof(float) * (3 * 16 + 5), &other, sizeof(other));
   pieces.Find("src_embed.positional_encodings").data = table;
   EXPECT_THAT(
-      Message(pieces.Import().status()),
+      WhatIsWrong(pieces.Import().status()),
       AllOf(HasSubstr("positional_encodings"), HasSubstr("position 3, column 5")));
 }
 
@@ -198,7 +199,7 @@ TEST(ImportLabml, BadConfigsAreNamed) {
     } else {
       pieces.config[key] = value;
     }
-    return Message(pieces.Import().status());
+    return WhatIsWrong(pieces.Import().status());
   };
   EXPECT_THAT(
       with("transformer", "architecture", "decoder"),

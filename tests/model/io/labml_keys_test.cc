@@ -15,7 +15,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kMaxBytes = 1 << 20;
+constexpr int64_t kMostBytes = 1 << 20;
 
 struct Row {
   std::string key;
@@ -83,12 +83,12 @@ TEST_P(LabmlKeys, ThePageListsThem) {
   };
   const auto foreign = Safetensors::Read(golden("weights.safetensors")).value();
   const auto imported =
-      ImportLabml(ReadFile(golden("config.json"), kMaxBytes).value(), foreign, false);
+      ImportLabml(ReadFile(golden("config.json"), kMostBytes).value(), foreign, false);
   ASSERT_TRUE(imported.ok()) << imported.status();
   const ModelConfig& config = imported->config;
   const auto ours = Safetensors::FromBytes(imported->weights).value();
   const std::string page =
-      ReadFile(StrCat(MNEMON_SOURCE_DIR, "/docs/labml.md"), kMaxBytes).value();
+      ReadFile(StrCat(MNEMON_SOURCE_DIR, "/docs/labml.md"), kMostBytes).value();
 
   std::set<std::string> keys, tensors;
   const auto check = [&](const std::string& key, const std::string& tensor,

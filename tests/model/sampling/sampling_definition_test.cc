@@ -18,7 +18,7 @@
 namespace mnemon {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kMost = std::numeric_limits<float>::max();
 
 // e^x for x <= 0.
@@ -67,7 +67,7 @@ void Penalize(const SamplingParams& params, const std::vector<int32_t>& history,
   for (size_t i = history.size() - size; i < history.size(); ++i) ++counts[history[i]];
   for (size_t id = 0; id < logit.size(); ++id) {
     float& l = logit[id];
-    if (counts[id] == 0 || l == -kInf) continue;
+    if (counts[id] == 0 || l == -kInfinity) continue;
     l = l > 0 ? l / params.repetition_penalty : l * params.repetition_penalty;
     const float often = params.frequency_penalty * static_cast<float>(counts[id]);
     l = l - often;
@@ -164,10 +164,10 @@ Defined Define(const std::vector<float>& logits, const SamplingParams& params,
   Penalize(params, history, result.logit);
   for (const auto [token, bias] : params.logit_bias) {
     float& l = result.logit[token];
-    if (l != -kInf) l = bias == -kInf ? -kInf : Saturated(l + bias);
+    if (l != -kInfinity) l = bias == -kInfinity ? -kInfinity : Saturated(l + bias);
   }
   const auto best = std::max_element(result.logit.begin(), result.logit.end());
-  if (*best == -kInf) return result;
+  if (*best == -kInfinity) return result;
   result.token = static_cast<int32_t>(best - result.logit.begin());
   if (params.temperature == 0) return result;
   std::vector<float> exponent;

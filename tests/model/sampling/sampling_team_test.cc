@@ -13,7 +13,7 @@
 namespace mnemon {
 namespace {
 
-constexpr size_t kVocab = 9000;
+constexpr size_t kTeamVocab = 9000;
 
 // Every case, one row after the other.
 std::vector<TokenLogprobs> Sampled(SamplingTeam& team, int threads) {
@@ -21,11 +21,11 @@ std::vector<TokenLogprobs> Sampled(SamplingTeam& team, int threads) {
   const std::vector<SamplingParams> params = CaseParams();
   std::vector<std::vector<float>> logits;
   for (size_t row = 0; row < 3 * params.size(); ++row) {
-    logits.push_back(CaseLogits(kVocab, row % 3));
+    logits.push_back(CaseLogits(kTeamVocab, row % 3));
   }
   std::vector<TokenLogprobs> results(logits.size());
   std::vector<std::thread::id> by(results.size());
-  team.Run(static_cast<int64_t>(results.size()), kVocab,
+  team.Run(static_cast<int64_t>(results.size()), kTeamVocab,
            [&](int64_t row, SamplerScratch& scratch) {
              const auto r = static_cast<size_t>(row);
              by[r] = std::this_thread::get_id();
@@ -36,12 +36,12 @@ std::vector<TokenLogprobs> Sampled(SamplingTeam& team, int threads) {
 }
 
 TEST(SamplingTeam, TokensAreTheSameOnEveryTargetAndNumberOfThreads) {
-  SamplingTeam alone(nullptr, SamplingOperationsOf(), kVocab);
+  SamplingTeam alone(nullptr, SamplingOperationsOf(), kTeamVocab);
   const std::vector<TokenLogprobs> expected = Sampled(alone, 1);
   for (const SamplingOperations& operations : AllSamplingOperations()) {
     for (int threads = 1; threads <= 4; ++threads) {
       ThreadPool pool(threads);
-      SamplingTeam team(&pool, operations, kVocab);
+      SamplingTeam team(&pool, operations, kTeamVocab);
       EXPECT_EQ(Sampled(team, threads), expected)
           << operations.target << ", " << threads << " threads";
       EXPECT_EQ(Sampled(team, threads), expected) << "again";
@@ -68,14 +68,14 @@ TEST(SamplingTeam, FewLogitsStayOnTheCallingThread) {
 TEST(SamplingTeam, ComputesWithTheSmallestTemperature) {
   InitProcess();
   ThreadPool pool(2);
-  SamplingTeam team(&pool, SamplingOperationsOf(), kVocab);
-  std::vector<float> logits(kVocab, -1.0f);
+  SamplingTeam team(&pool, SamplingOperationsOf(), kTeamVocab);
+  std::vector<float> logits(kTeamVocab, -1.0f);
   logits[1] = 0.0f;
   logits[4] = -1e-45f;
   const auto tokens = [&](int64_t rows, int64_t first) {
     std::vector<int32_t> drawn(static_cast<size_t>(rows), -1);
     const SamplingParams params = Rounded({.temperature = 1e-45, .seed = 3});
-    team.Run(rows, kVocab, [&](int64_t row, SamplerScratch& scratch) {
+    team.Run(rows, kTeamVocab, [&](int64_t row, SamplerScratch& scratch) {
       const auto token = Sample(logits, params, first + row, scratch);
       drawn[static_cast<size_t>(row)] = token.value_or(-1);
     });

@@ -444,10 +444,11 @@ TEST(IdleTimeout, IsOfTheTimeOfItsOwnClock) {
       ToyState::kFixed,
       {.sessions = 2, .idle_timeout = milliseconds(500), .idle_clock = &idle});
   server.CreateSession("s");
+  Reader delivering(*server.engine, Ask({1}, 20, "s"));
+  server.AwaitIdle();  // all is computed, nothing is read
   auto scoring = server.engine->Score({}, [] {});
   ASSERT_TRUE(scoring.ok());
   Reader reader(*server.engine, Ask({1}, 200));
-  Reader delivering(*server.engine, Ask({1}, 20, "s"));
   while (server.engine->Stats().models[0].stalled < 2) std::this_thread::yield();
   // The process did not run.
   server.clock.Advance(std::chrono::hours(1));

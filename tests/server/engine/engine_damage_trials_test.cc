@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ToyState kState = ToyState::kFixedAndAppend;
+constexpr ToyState kTrialState = ToyState::kFixedAndAppend;
 
 int NumberOf(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
@@ -35,7 +35,7 @@ class DamageTrials : public StoreFixture,
   // leaves them.
   void SetUp() override {
     StoreFixture::SetUp();
-    StoredServer stored(Path(), kState);
+    StoredServer stored(Path(), kTrialState);
     const int sessions = NumberOf("MNEMON_DAMAGE_SESSIONS", 12);
     for (int turn = 0; turn < 3; ++turn) {
       for (int n = 0; n < sessions; ++n) {
@@ -111,7 +111,7 @@ TEST_P(DamageTrials, OfOneFileCostsNothingAndIsMended) {
     SCOPED_TRACE(StrCat("trial ", trial, ": ", file.string(), " at ", place));
     DamageFile(GetParam(), copy / file, place);
     {
-      StoredServer stored(copy, kState);
+      StoredServer stored(copy, kTrialState);
       ExpectWhole(stored, place);
       ASSERT_TRUE(stored.store->AwaitWhole(600));
     }
@@ -119,7 +119,7 @@ TEST_P(DamageTrials, OfOneFileCostsNothingAndIsMended) {
     const std::string name = file.string();
     if (name.starts_with("db/a")) fs::remove_all(copy + "/db/b");
     if (name.starts_with("db/b")) fs::remove_all(copy + "/db/a");
-    StoredServer again(copy, kState);
+    StoredServer again(copy, kTrialState);
     ExpectWhole(again, place + 1);
     if (HasFailure()) return;
   }
@@ -145,7 +145,7 @@ TEST_P(DamageTrials, OfBothCopiesServesNothingWrongAndNamesWhatIsLost) {
       EXPECT_EQ(ReasonOf(opened.status()), "STORE_DAMAGED") << opened.status();
       continue;
     }
-    StoredServer stored(copy, kState);
+    StoredServer stored(copy, kTrialState);
     const StoreCondition condition = stored.store->condition();
     const bool told = condition.lost_commits > 0 || condition.unreadable > 0 ||
                       stored.engine().recovery().damaged > 0;

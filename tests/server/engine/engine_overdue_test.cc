@@ -23,7 +23,7 @@ Outcome TellTooLate(Scene& scene, const Method& method) {
   auto answer = told->get_future();
   EXPECT_TRUE(
       method([told](Outcome outcome) { told->set_value(std::move(outcome)); }).ok());
-  EXPECT_TRUE(scene.store.AwaitHeld(kSoon));
+  EXPECT_TRUE(scene.store.AwaitHeld(kPatience));
   // The commit may begin before the method waits for it.
   EXPECT_TRUE(scene.asked.Await([&] {
     const auto kinds = scene.engine().waiters().kinds;
@@ -31,7 +31,7 @@ Outcome TellTooLate(Scene& scene, const Method& method) {
            kinds[static_cast<size_t>(WaiterKind::kDelete)].waiting > 0;
   }));
   scene.server->clock.Advance(Waiters::kBound + seconds(1));
-  if (answer.wait_for(kSoon) == std::future_status::ready) return answer.get();
+  if (answer.wait_for(kPatience) == std::future_status::ready) return answer.get();
   ADD_FAILURE() << "no answer";
   return absl::DeadlineExceededError("no answer");
 }
@@ -175,7 +175,7 @@ TEST(Overdue, ARepetitionTakesNoCheckpointBack) {
   scene.Call<Facts>("update", [&](auto done) {
     return scene.engine().UpdateSession({.session = "s"}, done);
   });
-  ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
+  ASSERT_TRUE(scene.store.AwaitHeld(kPatience));
   Checkpoint(scene);
   scene.store.Fail(true);
   scene.store.Open();
@@ -231,7 +231,8 @@ TEST(Overdue, ADeletionAnswersAResumeThatWaitsForItsTurn) {
     }
     scene.server->decoder.AllowAll();
   }
-  ASSERT_TRUE(scene.engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+  ASSERT_TRUE(
+      scene.engine().SaveSessions(std::chrono::steady_clock::now() + kPatience));
   scene.Restart();
   ToyDecoder& decoder = scene.server->decoder;
   decoder.Allow(0);

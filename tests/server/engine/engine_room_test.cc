@@ -11,10 +11,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int64_t kBlockBytes = 16 * 3 * 4;
+constexpr int64_t kRoomBlockBytes = 16 * 3 * 4;
 
 ToyServer SixBlocks(Engine::Options options = {}) {
-  options.state_bytes = 6 * kBlockBytes;
+  options.state_bytes = 6 * kRoomBlockBytes;
   return ToyServer(ToyState::kAppend, options, 96);
 }
 
@@ -162,9 +162,10 @@ TEST(Room, ASharedStateIsNotDroppedInVain) {
 // More states than a round drops.
 TEST(Room, ManyStatesAtRestMakeRoomForALongPrompt) {
   constexpr int kSessions = 300;
-  ToyServer server(ToyState::kAppend,
-                   {.sessions = 2 * kSessions, .state_bytes = kSessions * kBlockBytes},
-                   16 * kSessions);
+  ToyServer server(
+      ToyState::kAppend,
+      {.sessions = 2 * kSessions, .state_bytes = kSessions * kRoomBlockBytes},
+      16 * kSessions);
   for (int i = 0; i < kSessions; ++i) {
     const std::string id = StrCat("s", i);
     server.CreateSession(id);
@@ -270,7 +271,7 @@ void ExpectAStalledCallGivesWay(ToyServer& server, int32_t stopped_tokens,
 
 // It holds five blocks of eight; the other one needs more than three.
 TEST(Room, AStalledCallLosesItsStateBeforeAnotherEnds) {
-  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kRoomBlockBytes}, 128);
   ExpectAStalledCallGivesWay(server, 120, 30);
 }
 
@@ -281,7 +282,7 @@ TEST(Room, AStalledCallLosesItsStateBeforeAnotherWaitsForIt) {
 }
 
 TEST(Room, AStalledScoreCallLosesItsStateBeforeAnotherEnds) {
-  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kRoomBlockBytes}, 128);
   server.CreateSession("s");
   Scorer idle(*server.engine, {.session = "s", .commit = true});
   ASSERT_TRUE(idle.Append(Tokens(70, 1)).ok());

@@ -26,9 +26,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Facts = absl::StatusOr<SessionFacts>;
 
-// Far longer than anything here takes.
-constexpr seconds kSoon{20};
-
 // Holds those who report an expiry, but for the thread that made it.
 class HeldExpiries final : public SilentObserver {
  public:
@@ -41,7 +38,7 @@ class HeldExpiries final : public SilentObserver {
   }
   bool AwaitHeld() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kSoon, [this] { return held_; });
+    return changed_.wait_for(lock, kPatience, [this] { return held_; });
   }
   void Open() {
     std::lock_guard lock(mutex_);
@@ -258,7 +255,7 @@ TEST_F(Sleepers, ASnapshotWhoseRecordIsLostGoesWithTheNextOne) {
   Start();
   Make("a", std::nullopt);
   const auto save = [&] {
-    return engine().SaveSessions(std::chrono::steady_clock::now() + kSoon);
+    return engine().SaveSessions(std::chrono::steady_clock::now() + kPatience);
   };
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(Turn("a").status.ok());
@@ -269,12 +266,12 @@ TEST_F(Sleepers, ASnapshotWhoseRecordIsLostGoesWithTheNextOne) {
   server_->AwaitIdle();
   store_.Hold();
   auto saved = Begin(save);
-  ASSERT_TRUE(store_.AwaitHeld(kSoon));
+  ASSERT_TRUE(store_.AwaitHeld(kPatience));
   store_.Fail(true);
   store_.Open();
   saved.wait();
   store_.Fail(false);
-  const auto deadline = std::chrono::steady_clock::now() + kSoon;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!Turn("a").status.ok()) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
   }
@@ -289,7 +286,7 @@ TEST_F(Sleepers, WhatWasReadInAnEarlierSleepIsOutOfDate) {
   PutToSleep(engine());
   store_.HoldReads(StoreTable::kJournal, 1);
   auto slow = Begin([&] { return engine().GetSession("a"); });
-  ASSERT_TRUE(store_.AwaitHeldRead(kSoon));
+  ASSERT_TRUE(store_.AwaitHeldRead(kPatience));
   ASSERT_TRUE(Turn("a").status.ok());
   server_->AwaitIdle();
   const std::vector<int32_t> history = HistoryOf("a");
@@ -334,7 +331,7 @@ TEST_F(Sleepers, NoEtagComesAgain) {
   EXPECT_EQ(EtagOf("a"), third);
   store_.Fail(false);
   // Once that is well again.
-  const auto end = std::chrono::steady_clock::now() + kSoon;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!Turn("a").status.ok()) ASSERT_LT(std::chrono::steady_clock::now(), end);
   server_->AwaitIdle();
   PutToSleep(engine());
@@ -360,27 +357,27 @@ TEST_F(Sleepers, ReadsThatHangKeepNobody) {
                       {.session = "awake", .settings = {.paused = false}},
                       [told](const Facts& facts) { told->set_value(facts.status()); })
                   .ok());
-  ASSERT_TRUE(store_.AwaitHeld(kSoon));
+  ASSERT_TRUE(store_.AwaitHeld(kPatience));
   // Whoever removes what expires waits for the disk.
   server_->clock.Advance(seconds(11));
-  ASSERT_TRUE(store_.AwaitHeldRead(kSoon));
+  ASSERT_TRUE(store_.AwaitHeldRead(kPatience));
   auto got = Begin([&] { return engine().GetSession("a"); });
   auto gone = Begin([&] { return engine().GetSession("b"); });
   auto listed = Begin([&] { return engine().ListSessions({}); });
   const auto read = static_cast<size_t>(WaiterKind::kRead);
-  const auto end = std::chrono::steady_clock::now() + kSoon;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (engine().waiters().kinds[read].waiting < 4) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     std::this_thread::yield();
   }
   server_->clock.Advance(Waiters::kBound + seconds(1));
-  ASSERT_EQ(updated.wait_for(kSoon), std::future_status::ready);
+  ASSERT_EQ(updated.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(ReasonOf(updated.get()), "NO_ANSWER");
-  ASSERT_EQ(got.wait_for(kSoon), std::future_status::ready);
+  ASSERT_EQ(got.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(ReasonOf(got.get().status()), "NO_ANSWER");
-  ASSERT_EQ(listed.wait_for(kSoon), std::future_status::ready);
+  ASSERT_EQ(listed.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(ReasonOf(listed.get().status()), "NO_ANSWER");
-  ASSERT_EQ(gone.wait_for(kSoon), std::future_status::ready);
+  ASSERT_EQ(gone.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(ReasonOf(gone.get().status()), "SESSION_EXPIRED");
   // Others do not wait as long, and not in vain once it goes on.
   std::vector<decltype(got)> others;
@@ -388,13 +385,13 @@ TEST_F(Sleepers, ReadsThatHangKeepNobody) {
     others.push_back(Begin([&] { return engine().GetSession("a"); }));
   }
   for (auto& other : others) {
-    ASSERT_EQ(other.wait_for(kSoon), std::future_status::ready);
+    ASSERT_EQ(other.wait_for(kPatience), std::future_status::ready);
     EXPECT_EQ(ReasonOf(other.get().status()), "NO_ANSWER");
   }
   EXPECT_FALSE(engine().Stats().models[0].ready);
   store_.Open();
   store_.OpenReads();
-  const auto later = std::chrono::steady_clock::now() + kSoon;
+  const auto later = std::chrono::steady_clock::now() + kPatience;
   while (!engine().GetSession("a").ok()) {
     ASSERT_LT(std::chrono::steady_clock::now(), later);
   }
@@ -408,10 +405,10 @@ TEST_F(Sleepers, AnEngineEndsBesideReadsThatHang) {
   PutToSleep(engine());
   store_.HoldReads(StoreTable::kSessions);
   server_->clock.Advance(seconds(11));
-  ASSERT_TRUE(store_.AwaitHeldRead(kSoon));
+  ASSERT_TRUE(store_.AwaitHeldRead(kPatience));
   auto ended = Begin([&] { server_->engine.reset(); });
   store_.OpenReads();
-  EXPECT_EQ(ended.wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(ended.wait_for(kPatience), std::future_status::ready);
 }
 
 TEST_F(Sleepers, WhatHasExpiredDoesNotComeBack) {
@@ -489,7 +486,7 @@ TEST_F(Sleepers, ARequestMakesASessionAgainWhenItsOwnHasExpired) {
     create.settings.ttl = milliseconds(10'500);
     return engine().CreateSession(create);
   });
-  const bool soon = made.wait_for(kSoon) == std::future_status::ready;
+  const bool soon = made.wait_for(kPatience) == std::future_status::ready;
   EXPECT_TRUE(soon);
   if (!soon) server_->clock.Advance(seconds(10));
   const Facts facts = made.get();
@@ -517,9 +514,9 @@ TEST_F(Sleepers, ARepeatedForkReadsTheStoreOnItsCallersThread) {
   PutToSleep(engine());
   store_.HoldReads(StoreTable::kSessions);
   auto again = Begin(ask);
-  ASSERT_TRUE(store_.AwaitHeldRead(kSoon));
+  ASSERT_TRUE(store_.AwaitHeldRead(kPatience));
   auto other = Begin([&] { return server_->Run(Ask({1}, 3)); });
-  EXPECT_EQ(other.wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(other.wait_for(kPatience), std::future_status::ready);
   store_.OpenReads();
   const Facts second = again.get();
   ASSERT_TRUE(second.ok()) << second.status();
@@ -545,7 +542,7 @@ TEST_F(Sleepers, ASessionMadeAnewOutlivesTheDeletionOfTheOneBefore) {
   }
   observer_->Open();
   server_->AwaitIdle();
-  ASSERT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+  ASSERT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kPatience));
   Start({});
   for (const auto& [id, history] : histories) EXPECT_EQ(HistoryOf(id), history);
 }

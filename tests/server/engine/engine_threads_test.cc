@@ -13,7 +13,7 @@ class ThreadsEachState : public testing::TestWithParam<ToyState> {};
 INSTANTIATE_TEST_SUITE_P(Engine, ThreadsEachState, testing::ValuesIn(kToyStates),
                          [](const auto& info) { return ToyName(info.param); });
 
-constexpr int kThreads = 8;
+constexpr int kCallers = 8;
 constexpr int kCallsPerThread = 250;  // of each of five states: 10,000 in all
 
 // The thread's own session, of which it knows the history.
@@ -134,7 +134,7 @@ void CallAtRandom(ToyState state, int64_t state_bytes) {
       {.sessions = 16, .max_queue = 16, .state_bytes = state_bytes, .step_tokens = 40},
       /*append_capacity=*/256);
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
+  for (int t = 0; t < kCallers; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t + 100);
       OwnedSession own(server, state, t);
@@ -178,7 +178,7 @@ TEST(EngineThreads, OneIdCreatedFromManyThreadsIsCreatedOnce) {
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> made = 0;
     std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < kCallers; ++t) {
       threads.emplace_back(
           [&] { made += server.engine->CreateSession({.id = "s"}).ok(); });
     }
@@ -220,11 +220,11 @@ TEST(EngineThreads, EndsWhileStreamsAreReadAndCancelled) {
   for (int round = 0; round < 30; ++round) {
     auto server = std::make_unique<ToyServer>(ToyState::kRing);
     std::vector<std::unique_ptr<Reader>> readers;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < kCallers; ++t) {
       readers.push_back(std::make_unique<Reader>(*server->engine, Ask({t}, 2000)));
     }
     std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < kCallers; ++t) {
       threads.emplace_back([&, t] {
         if (t % 2) {
           readers[t]->Next();

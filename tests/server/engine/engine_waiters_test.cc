@@ -130,8 +130,8 @@ std::vector<Method> Methods() {
       {"save",
        [](Scene& scene) {
          scene.Follow("save", [&] {
-           static_cast<void>(
-               scene.engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+           static_cast<void>(scene.engine().SaveSessions(
+               std::chrono::steady_clock::now() + kPatience));
          });
        },
        /*blocks=*/true},
@@ -242,7 +242,7 @@ TEST(Waiters, ATurnEndsWhileItsSessionIsUnstored) {
     if (change.size == 9 + 4 + 2 + 5) unstored.wait();
   });
   Reader reader(scene.engine(), Ask(Tokens(2, 3), 6, "s"));
-  ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
+  ASSERT_TRUE(scene.store.AwaitHeld(kPatience));
   Update(scene, Durability::kNone, "unstore");
   goes_on.set_value();
   ASSERT_TRUE(scene.asked.Await([&] {
@@ -267,11 +267,11 @@ TEST(Waiters, AnOverdueAnswerIsAnErrorAndMakesTheModelUnready) {
           .UpdateSession({.session = "s", .settings = {.paused = false}},
                          [&](const Facts& facts) { told.set_value(facts.status()); })
           .ok());
-  ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
+  ASSERT_TRUE(scene.store.AwaitHeld(kPatience));
   EXPECT_EQ(scene.engine().waiters().overdue(), 0);
   EXPECT_TRUE(scene.engine().Stats().models[0].ready);
   scene.server->clock.Advance(Waiters::kBound + seconds(1));
-  ASSERT_EQ(answer.wait_for(kSoon), std::future_status::ready);
+  ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
   const absl::Status status = answer.get();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(ReasonOf(status), "NO_ANSWER");
@@ -293,7 +293,7 @@ TEST(Waiters, AnOverdueAnswerIsAnErrorAndMakesTheModelUnready) {
 TEST(Waiters, ASearchThatHangsIsBegunAgain) {
   Scene scene;
   Update(scene, std::nullopt, "update");
-  ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
+  ASSERT_TRUE(scene.store.AwaitHeld(kPatience));
   const auto unload = static_cast<size_t>(WaiterKind::kUnload);
   // A search that is about to end is not begun once more.
   const auto search_hangs = [&] {

@@ -10,10 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::string ReasonOf(const absl::Status& status) {
-  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
-}
-
 TEST(JournalEntry, ComesBackAsItWas) {
   for (const std::vector<int32_t>& tokens :
        {std::vector<int32_t>{}, {7}, {1, 2, 2147483647}}) {

@@ -20,7 +20,7 @@ constexpr const char* kOrders[] = {
     "", "name desc", "token_count, model desc", "expire_time desc",
     "state_size_bytes, last_use_time, numerics_id, parent"};
 
-SessionOrder Order(const std::string& text) { return *SessionOrder::Parse(text); }
+SessionOrder OrderOf(const std::string& text) { return *SessionOrder::Parse(text); }
 
 void ExpectRefused(const absl::StatusOr<SessionOrder::Place>& place,
                    const char* fault) {
@@ -33,7 +33,7 @@ void ExpectRefused(const absl::StatusOr<SessionOrder::Place>& place,
 TEST(PageToken, GivesThePlaceBack) {
   std::mt19937 random(5);
   for (const char* text : kOrders) {
-    const SessionOrder order = Order(text);
+    const SessionOrder order = OrderOf(text);
     for (int i = 0; i < 100; ++i) {
       const auto place = order.PlaceOf(RandomFacts("s-1", random));
       const std::string token = PageToken(place, "tier = HOST", order);
@@ -50,7 +50,7 @@ TEST(PageToken, GivesThePlaceBack) {
 }
 
 TEST(PageToken, TheLongestIsTaken) {
-  const SessionOrder order = Order("model, parent, model_id, numerics_id");
+  const SessionOrder order = OrderOf("model, parent, model_id, numerics_id");
   SessionOrder::Place place;
   const FieldValue longest = std::string(1024, 'x');
   place.values.assign(4, longest);
@@ -59,17 +59,17 @@ TEST(PageToken, TheLongestIsTaken) {
 }
 
 TEST(PageToken, IsGoodForOneFilterAndOrder) {
-  const std::string token = PageToken({.id = "a"}, "tier = HOST", Order(""));
-  EXPECT_TRUE(ParsePageToken(token, "tier = HOST", Order("name")).ok());
+  const std::string token = PageToken({.id = "a"}, "tier = HOST", OrderOf(""));
+  EXPECT_TRUE(ParsePageToken(token, "tier = HOST", OrderOf("name")).ok());
   const char* other = "page_token was made for another filter or order_by";
-  ExpectRefused(ParsePageToken(token, "", Order("")), other);
-  ExpectRefused(ParsePageToken(token, "tier = DISK", Order("")), other);
-  ExpectRefused(ParsePageToken(token, "tier = HOST", Order("name desc")), other);
-  ExpectRefused(ParsePageToken(token, "tier = HOST", Order("model")), other);
+  ExpectRefused(ParsePageToken(token, "", OrderOf("")), other);
+  ExpectRefused(ParsePageToken(token, "tier = DISK", OrderOf("")), other);
+  ExpectRefused(ParsePageToken(token, "tier = HOST", OrderOf("name desc")), other);
+  ExpectRefused(ParsePageToken(token, "tier = HOST", OrderOf("model")), other);
 }
 
 TEST(PageToken, AnyChangeIsSeen) {
-  const SessionOrder order = Order("token_count, model");
+  const SessionOrder order = OrderOf("token_count, model");
   SessionFacts facts{.id = "abc", .model = "m"};
   const std::string token = PageToken(order.PlaceOf(facts), "", order);
   const char* fault = "not a page token";
@@ -90,7 +90,7 @@ TEST(PageToken, HostileBytesWithARightChecksum) {
   std::mt19937 random(9);
   int good = 0;
   for (const char* text : kOrders) {
-    const SessionOrder order = Order(text);
+    const SessionOrder order = OrderOf(text);
     const SessionFacts facts = RandomFacts("abc", random);
     std::string whole;
     ASSERT_TRUE(absl::WebSafeBase64Unescape(PageToken(order.PlaceOf(facts), "", order),

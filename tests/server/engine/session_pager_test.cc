@@ -38,14 +38,14 @@ Directory RandomDirectory(int size, std::mt19937& random) {
   return directory;
 }
 
-constexpr const char* kOrders[] = {"",
-                                   "name",
-                                   "name desc",
-                                   "last_use_time desc",
-                                   "expire_time",
-                                   "expire_time desc, model",
-                                   "state, token_count desc, paused",
-                                   "parent desc, numerics_id, tier, durability"};
+constexpr const char* kPagerOrders[] = {"",
+                                        "name",
+                                        "name desc",
+                                        "last_use_time desc",
+                                        "expire_time",
+                                        "expire_time desc, model",
+                                        "state, token_count desc, paused",
+                                        "parent desc, numerics_id, tier, durability"};
 
 TEST(SessionPager, EachSessionOnceInItsOrder) {
   std::mt19937 random(11);
@@ -53,7 +53,7 @@ TEST(SessionPager, EachSessionOnceInItsOrder) {
     const Directory directory =
         RandomDirectory(static_cast<int>(random() % 60), random);
     ListSessionsRequest request;
-    request.order_by = kOrders[random() % std::size(kOrders)];
+    request.order_by = kPagerOrders[random() % std::size(kPagerOrders)];
     if (random() % 2) request.filter = "token_count > 1 OR expire_time:*";
     const auto query = *SessionQuery::Parse(request);
     std::vector<SessionFacts> expected;
@@ -87,7 +87,7 @@ TEST(SessionPager, SessionsThatComeAndGoMoveNoOthers) {
     std::set<std::string> staying;
     for (const auto& [id, facts] : directory) staying.insert(id);
     ListSessionsRequest request;
-    request.order_by = kOrders[random() % std::size(kOrders)];
+    request.order_by = kPagerOrders[random() % std::size(kPagerOrders)];
     std::multiset<std::string> seen;
     do {
       request.page_size = 1 + static_cast<int32_t>(random() % 10);

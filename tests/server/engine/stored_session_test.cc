@@ -9,10 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string ReasonOf(const absl::Status& status) {
-  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
-}
-
 std::chrono::system_clock::time_point At(int64_t ms) {
   return std::chrono::system_clock::time_point(milliseconds(ms));
 }

@@ -13,13 +13,11 @@
 #include <vector>
 
 #include "tests/fakes/held_store.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
-
-// Far longer than anything here takes.
-inline constexpr std::chrono::seconds kSoon{20};
 
 // What is under way, and how often each of it was answered.
 class Asked {
@@ -55,7 +53,7 @@ class Asked {
   }
   // False when that takes too long.
   bool Await(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + kSoon;
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
       std::unique_lock lock(mutex_);
       if (std::chrono::steady_clock::now() > end) return false;
@@ -108,7 +106,7 @@ struct Scene {
     snapshot = AwaitAnswer<ExportedSession>([&](auto done) {
                  return engine().ExportSession("s", done);
                })->snapshot;
-    EXPECT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+    EXPECT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kPatience));
     store.Hold();
   }
   ~Scene() {
@@ -122,7 +120,7 @@ struct Scene {
   // with that.
   void Restart() {
     store.Open();
-    EXPECT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+    EXPECT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kPatience));
     server.reset();
     server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
   }

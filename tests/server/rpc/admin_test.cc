@@ -61,10 +61,6 @@ std::future<Collected> Start(const Rig& rig, const client::GenerateOptions& opti
                     [&rig, options] { return Collect(*rig.NewClient(), options); });
 }
 
-std::string ReasonOf(const absl::Status& status) {
-  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
-}
-
 TEST(Load, CountsCallsThatRunAndWaitOverAllModels) {
   Rig rig(
       {.models = {"a", "b"}, .engine = {.sessions = 4, .running = 1, .max_queue = 5}});

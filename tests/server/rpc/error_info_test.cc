@@ -114,7 +114,7 @@ grpc::Status Called(const Rig& rig, const std::string& method,
   return call.Finish();
 }
 
-std::string ReasonOf(const grpc::Status& status) {
+std::string WireReasonOf(const grpc::Status& status) {
   return GetErrorDetail(client::FromGrpcStatus(status)).value_or(ErrorDetail{}).reason;
 }
 
@@ -123,7 +123,7 @@ void ExpectTyped(const grpc::Status& status, const std::string& what) {
       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return;
   }
-  EXPECT_NE(ReasonOf(status), "")
+  EXPECT_NE(WireReasonOf(status), "")
       << what << ": " << status.error_code() << " " << status.error_message();
 }
 
@@ -169,7 +169,7 @@ TEST_P(EachSituation, GivesEveryErrorItsErrorInfo) {
 TEST(ErrorInfo, SaysWhatGrpcRefuses) {
   Rig rig;
   const auto reason = [&](const std::string& method, const std::string& bytes) {
-    return ReasonOf(Called(rig, method, bytes));
+    return WireReasonOf(Called(rig, method, bytes));
   };
   EXPECT_EQ(reason(kUnknownMethod, ""), "METHOD_UNIMPLEMENTED");
   EXPECT_EQ(reason(kUnknownService, ""), "METHOD_UNIMPLEMENTED");
@@ -210,7 +210,7 @@ TEST(ErrorInfo, IsInTheEndsByAShutdown) {
     EXPECT_FALSE(status.ok());
     if (calls[i]->FromServer()) ExpectTyped(status, opened[i].method);
     if (i < 2) {
-      EXPECT_EQ(ReasonOf(status), "DRAINING") << opened[i].method;
+      EXPECT_EQ(WireReasonOf(status), "DRAINING") << opened[i].method;
     }
   }
   closed.get();

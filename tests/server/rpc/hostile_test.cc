@@ -10,7 +10,7 @@
 namespace mnemon {
 namespace {
 
-v1::GenerateRequest Valid() {
+v1::GenerateRequest ValidCall() {
   v1::GenerateRequest request;
   request.mutable_prompt()->mutable_tokens()->add_ids(1);
   request.mutable_stopping()->set_max_tokens(3);
@@ -49,7 +49,7 @@ grpc::Status CallWithBytes(Rig& rig, const std::string& bytes) {
 
 TEST(Hostile, UnknownFieldsAreIgnored) {
   Rig rig;
-  v1::GenerateRequest request = Valid();
+  v1::GenerateRequest request = ValidCall();
   for (google::protobuf::Message* message :
        std::initializer_list<google::protobuf::Message*>{
            &request, request.mutable_prompt(), request.mutable_stopping()}) {
@@ -63,7 +63,7 @@ TEST(Hostile, UnknownFieldsAreIgnored) {
 
 TEST(Hostile, MillionsOfIntegersAreRefused) {
   Rig rig;
-  v1::GenerateRequest request = Valid();
+  v1::GenerateRequest request = ValidCall();
   auto& ids = *request.mutable_prompt()->mutable_tokens()->mutable_ids();
   // As many as a message takes, one byte each: too many for the context.
   ids.Resize(4'000'000, 1);
@@ -73,7 +73,7 @@ TEST(Hostile, MillionsOfIntegersAreRefused) {
       << many;
   ids.Resize(10'000'000, 1);
   EXPECT_EQ(Call(rig, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(Call(rig, Valid()).ok());
+  EXPECT_TRUE(Call(rig, ValidCall()).ok());
 }
 
 TEST(Hostile, DeepNestingIsAParseError) {
@@ -90,19 +90,19 @@ TEST(Hostile, DeepNestingIsAParseError) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << depth;
     EXPECT_EQ(status.error_message(), "the request cannot be parsed");
   }
-  EXPECT_TRUE(Call(rig, Valid()).ok());
+  EXPECT_TRUE(Call(rig, ValidCall()).ok());
 }
 
 // 32 MiB that travel as 32 KiB: refused before they swell.
 TEST(Hostile, CompressedMessagesAreRefused) {
   Rig rig;
-  v1::GenerateRequest request = Valid();
+  v1::GenerateRequest request = ValidCall();
   request.mutable_prompt()->set_text(std::string(size_t{32} << 20, 'a'));
   for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
     EXPECT_EQ(Call(rig, request, algorithm).error_code(),
               grpc::StatusCode::UNIMPLEMENTED);
   }
-  EXPECT_TRUE(Call(rig, Valid()).ok());
+  EXPECT_TRUE(Call(rig, ValidCall()).ok());
 }
 
 }  // namespace

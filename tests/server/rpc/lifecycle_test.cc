@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-constexpr char kReady[] = "mnemon.v1.Generation";
+constexpr char kReadyService[] = "mnemon.v1.Generation";
 
 TEST(Start, PortInUseFailsClearly) {
   Rig rig;
@@ -68,7 +68,7 @@ TEST(ListenAddress, Parses) {
 TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
   Rig rig;
   ASSERT_TRUE(rig.client->CheckHealth("").ok());
-  ASSERT_TRUE(rig.client->CheckHealth(kReady).ok());
+  ASSERT_TRUE(rig.client->CheckHealth(kReadyService).ok());
   EXPECT_TRUE(absl::IsNotFound(rig.client->CheckHealth("nothing")));
 
   rig.decoder.Allow(3);
@@ -76,12 +76,13 @@ TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
     return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
   });
   rig.decoder.AwaitHeld();
-  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReadyService, "/toy")).ok());
   rig.engine->Drain();
   rig.server->UpdateReadiness();
-  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/toy"))));
+  EXPECT_TRUE(
+      absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReadyService, "/toy"))));
   EXPECT_TRUE(rig.client->CheckHealth("").ok());
-  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReady)));
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReadyService)));
   for (const absl::Status& status :
        {Collect(*rig.client, {.tokens = {1}}).result.status(),
         rig.client->CreateSession("s", "").status()}) {
@@ -186,29 +187,32 @@ TEST(Readiness, FollowsTheQueueAndComesBack) {
   EXPECT_FALSE(rig.engine->Stats().models[0].ready);
   EXPECT_EQ(rig.engine->Stats().models[0].max_waiting, 1);
   rig.server->UpdateReadiness();
-  for (const std::string& service : {std::string(kReady), StrCat(kReady, "/toy")}) {
+  for (const std::string& service :
+       {std::string(kReadyService), StrCat(kReadyService, "/toy")}) {
     EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(service))) << service;
   }
-  EXPECT_TRUE(absl::IsNotFound(rig.client->CheckHealth(StrCat(kReady, "/other"))));
+  EXPECT_TRUE(
+      absl::IsNotFound(rig.client->CheckHealth(StrCat(kReadyService, "/other"))));
   EXPECT_TRUE(rig.client->CheckHealth("").ok());
   rig.decoder.AllowAll();
   EXPECT_TRUE(running.get().result.ok());
   EXPECT_TRUE(waiting.get().result.ok());
   rig.server->UpdateReadiness();
-  EXPECT_TRUE(rig.client->CheckHealth(kReady).ok());
-  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
+  EXPECT_TRUE(rig.client->CheckHealth(kReadyService).ok());
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReadyService, "/toy")).ok());
 }
 
 TEST(Readiness, GoesWithAReasonOfTheProcess) {
   std::atomic<bool> blocked = true;
   Rig rig(
       {.rpc = {.unready = [&] { return std::string(blocked ? "log blocked" : ""); }}});
-  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReady)));
-  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/toy"))));
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReadyService)));
+  EXPECT_TRUE(
+      absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReadyService, "/toy"))));
   EXPECT_TRUE(rig.client->CheckHealth("").ok());
   blocked = false;
   rig.server->UpdateReadiness();
-  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReadyService, "/toy")).ok());
 }
 
 TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
@@ -229,8 +233,9 @@ TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
           .result.status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   rig.server->UpdateReadiness();
-  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/full"))));
-  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/free")).ok());
+  EXPECT_TRUE(
+      absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReadyService, "/full"))));
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReadyService, "/free")).ok());
   // Admitted; its step waits for the turn that the held step has.
   std::future<Collected> other = start("free");
   EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().models[1].running == 1; }));

@@ -161,10 +161,6 @@ absl::StatusOr<std::string> Create(Rig& rig, const std::string& id,
   return session.name();
 }
 
-std::string ReasonOf(const absl::Status& status) {
-  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
-}
-
 TEST(RequestId, MakesCreateSessionIdempotent) {
   Rig rig;
   const auto drawn = Create(rig, "", kUuid);

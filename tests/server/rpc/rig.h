@@ -12,6 +12,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "base/error.h"
 #include "base/strings.h"
 #include "client/client.h"
 #include "gtest/gtest.h"
@@ -31,6 +32,11 @@ namespace mnemon {
 // digits 3.., letters 13.., 'é' 39.
 inline constexpr char kToyAlphabet[] =
     "\n .0123456789abcdefghijklmnopqrstuvwxyz\xc3\xa9";
+
+// Empty where a status has none.
+inline std::string ReasonOf(const absl::Status& status) {
+  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
+}
 
 struct RigOptions {
   ToyState state = ToyState::kFixedAndAppend;

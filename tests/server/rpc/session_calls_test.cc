@@ -21,9 +21,6 @@ namespace {
 
 using client::GenerateOptions;
 
-std::string ReasonOf(const absl::Status& status) {
-  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
-}
 std::string FieldOf(const absl::Status& status) {
   return GetErrorDetail(status).value_or(ErrorDetail{}).field;
 }

@@ -17,18 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCommits = 60;
+constexpr int kDamageCommits = 60;
 constexpr size_t kBytes = 3000;
 
 class StoreDamage : public StoreFixture {
  protected:
   // A store that was killed: tables, a log behind them, snapshots.
-  void Make(int commits = kCommits) {
+  void Make(int commits = kDamageCommits) {
     auto store =
         *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path(), {});
     for (int n = 1; n <= commits; ++n) {
       ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kBytes), Sync::kYes).ok());
-      if (n == kCommits / 3) {
+      if (n == kDamageCommits / 3) {
         ASSERT_TRUE(store->Compact().ok());
       }
     }
@@ -71,7 +71,7 @@ TEST_F(StoreDamage, OfOneFileCostsNothing) {
           ASSERT_TRUE(store.ok()) << store.status() << ' ' << what;
           const absl::StatusOr<Contents> contents = ReadContents(**store);
           ASSERT_TRUE(contents.ok()) << contents.status() << ' ' << what;
-          ASSERT_EQ(PrefixOf(*contents, all_), kCommits) << what;
+          ASSERT_EQ(PrefixOf(*contents, all_), kDamageCommits) << what;
           ASSERT_TRUE((*store)->AwaitWhole(60)) << what;
           EXPECT_EQ((*store)->condition().lost_commits, 0u) << what;
           EXPECT_EQ((*store)->condition().unreadable, 0) << what;
@@ -84,7 +84,7 @@ TEST_F(StoreDamage, OfOneFileCostsNothing) {
         auto alone =
             OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
         ASSERT_TRUE(alone.ok()) << alone.status() << ' ' << what;
-        ASSERT_EQ(PrefixOf(*ReadContents(**alone), all_), kCommits) << what;
+        ASSERT_EQ(PrefixOf(*ReadContents(**alone), all_), kDamageCommits) << what;
       }
     }
   }
@@ -163,9 +163,9 @@ TEST_F(StoreDamage, OfACopyIsMendedWhileTheStoreIsUsed) {
   const std::string copy = FreshCopy();
   for (const fs::path& file : FilesIn(copy + "/db/b")) fs::remove(file);
   auto store = *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
-  int n = kCommits + 1;
-  const std::vector<Contents> more = ScriptedContents(kCommits + 400, kBytes);
-  for (; n <= kCommits + 400; ++n) {
+  int n = kDamageCommits + 1;
+  const std::vector<Contents> more = ScriptedContents(kDamageCommits + 400, kBytes);
+  for (; n <= kDamageCommits + 400; ++n) {
     ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kBytes),
                             n % 3 == 0 ? Sync::kYes : Sync::kNo)
                     .ok());
@@ -176,7 +176,7 @@ TEST_F(StoreDamage, OfACopyIsMendedWhileTheStoreIsUsed) {
   store.reset();
   fs::remove_all(copy + "/db/a");
   store = *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
-  EXPECT_EQ(PrefixOf(*ReadContents(*store), more), kCommits + 400);
+  EXPECT_EQ(PrefixOf(*ReadContents(*store), more), kDamageCommits + 400);
 }
 
 // Killed while a copy is made anew: it does not pass for a whole one.
@@ -234,7 +234,8 @@ TEST_F(StoreDamage, OfTheLeaderCostsNothingWhereTheOtherIsBehind) {
     save("b");
     save("SYNCED");
     ASSERT_TRUE(
-        CommitOwned(*store, ScriptedCommit(kCommits + 1, kBytes), Sync::kNo).ok());
+        CommitOwned(*store, ScriptedCommit(kDamageCommits + 1, kBytes), Sync::kNo)
+            .ok());
     fs::copy(Path("killed"), Path("ahead"), fs::copy_options::recursive);
   }
   for (const char* name : {"b", "SYNCED"}) {
@@ -243,7 +244,7 @@ TEST_F(StoreDamage, OfTheLeaderCostsNothingWhereTheOtherIsBehind) {
   }
   fs::remove_all(Path("killed"));
   fs::rename(Path("ahead"), Path("killed"));
-  const Contents after = ScriptedContents(kCommits + 1, kBytes).back();
+  const Contents after = ScriptedContents(kDamageCommits + 1, kBytes).back();
 
   std::mt19937_64 random(3);
   int damaged = 0;
@@ -284,7 +285,8 @@ TEST_F(StoreDamage, OneThatIsBehindLeadsWhereThereIsNoOther) {
           *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
       ASSERT_TRUE(store->AwaitWhole(60));
       ASSERT_TRUE(
-          CommitOwned(*store, ScriptedCommit(kCommits + 1, kBytes), Sync::kYes).ok());
+          CommitOwned(*store, ScriptedCommit(kDamageCommits + 1, kBytes), Sync::kYes)
+              .ok());
     }
     fs::remove_all(copy + "/db/b");
     fs::remove(copy + "/db/SYNCED");
@@ -324,7 +326,7 @@ TEST_F(StoreDamage, ARepairThatWasCutShortGoesOn) {
     if (steps > 1) fs::rename(copy + "/db/b", copy + "/db/b.damaged");
     auto store = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
     ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kCommits);
+    EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kDamageCommits);
     EXPECT_TRUE((*store)->AwaitWhole(60));
     for (const char* left : {"a.damaged", "b.damaged"}) {
       EXPECT_TRUE(fs::exists(copy + "/db/" + left + "/CURRENT"));
@@ -346,7 +348,7 @@ TEST_F(StoreDamage, AFolderInPlaceOfAFileCostsNothing) {
     {
       auto store = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
       ASSERT_TRUE(store.ok()) << store.status() << ' ' << hurt;
-      EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kCommits) << hurt;
+      EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kDamageCommits) << hurt;
       ASSERT_TRUE((*store)->AwaitWhole(60)) << hurt;
     }
     const std::string aside = hurt.parent_path().string() + ".damaged";

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCommits = 200;
-constexpr size_t kSnapshotBytes = 6000;
+constexpr int kPowerCommits = 200;
+constexpr size_t kPowerSnapshotBytes = 6000;
 
 class StorePower : public StoreFixture {
  protected:
@@ -37,7 +37,8 @@ class StorePower : public StoreFixture {
 };
 
 TEST_F(StorePower, LosesNothingThatWasSyncedWhereverItFails) {
-  const std::vector<Contents> all = ScriptedContents(kCommits, kSnapshotBytes);
+  const std::vector<Contents> all =
+      ScriptedContents(kPowerCommits, kPowerSnapshotBytes);
   auto files = std::make_shared<UnsyncedFileSystem>();
   auto store = *OpenSessionStoreOn(files, Path(), {.memory_bytes = 4 << 20});
 
@@ -54,9 +55,9 @@ TEST_F(StorePower, LosesNothingThatWasSyncedWhereverItFails) {
     failures.push_back({Path("copy" + std::to_string(k)), synced});
     Fail(*files, static_cast<PowerFailure>(k % 3), failures.back().copy);
   });
-  for (int n = 1; n <= kCommits; ++n) {
+  for (int n = 1; n <= kPowerCommits; ++n) {
     const Sync sync = n % 3 == 0 ? Sync::kYes : Sync::kNo;
-    ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kSnapshotBytes), sync).ok());
+    ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kPowerSnapshotBytes), sync).ok());
     if (sync == Sync::kYes) synced = n;
     if (n % 70 == 0) {
       ASSERT_TRUE(store->Compact().ok());
@@ -74,7 +75,7 @@ TEST_F(StorePower, LosesNothingThatWasSyncedWhereverItFails) {
     ASSERT_TRUE(contents.ok()) << contents.status() << " in " << failure.copy;
     const int found = PrefixOf(*contents, all);
     ASSERT_GE(found, failure.synced) << failure.copy;
-    if (found < kCommits) ++lost;
+    if (found < kPowerCommits) ++lost;
     fs::remove_all(failure.copy);
   }
   EXPECT_GT(lost, 250);
@@ -104,11 +105,11 @@ TEST_F(StorePower, LeavesAStoreThatOpensWhenItFailsDuringCreation) {
 // Recovery itself is cut short, again and again.
 TEST_F(StorePower, MayFailWhileTheStoreIsOpened) {
   constexpr int kFew = 60;
-  const std::vector<Contents> all = ScriptedContents(kFew, kSnapshotBytes);
+  const std::vector<Contents> all = ScriptedContents(kFew, kPowerSnapshotBytes);
   auto files = std::make_shared<UnsyncedFileSystem>();
   auto store = *OpenSessionStoreOn(files, Path(), {.memory_bytes = 4 << 20});
   for (int n = 1; n <= kFew; ++n) {
-    ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kSnapshotBytes),
+    ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, kPowerSnapshotBytes),
                             n <= 50 ? Sync::kYes : Sync::kNo)
                     .ok());
   }

@@ -13,7 +13,7 @@ int64_t MostGroups(const std::vector<KeyRange>& key_ranges) {
   return most;
 }
 
-struct Options {
+struct AttendOptions {
   int64_t heads = 2, width = 16;
   bool relative = false, fold = false, slopes = false;
 };
@@ -21,7 +21,7 @@ struct Options {
 // Keys and values of one session; what no query may see is not a number.
 class Session {
  public:
-  Session(const Options& options, int64_t positions, uint32_t seed = 1)
+  Session(const AttendOptions& options, int64_t positions, uint32_t seed = 1)
       : options_(options) {
     const int64_t row = options.heads * options.width;
     value_offset_ = row * kBlockPositions;
@@ -101,15 +101,15 @@ class Session {
   }
 
  private:
-  const Options options_;
+  const AttendOptions options_;
   int64_t value_offset_, fold_offset_, table_rows_;
   std::vector<std::vector<float>> blocks_;
   std::vector<const float*> pointers_;
   std::vector<float> tables_, biases_, slopes_;
 };
 
-std::vector<Options> AllOptions() {
-  std::vector<Options> all;
+std::vector<AttendOptions> AllAttendOptions() {
+  std::vector<AttendOptions> all;
   const std::pair<int64_t, int64_t> shapes[] = {{1, 1},  {2, 4},  {4, 16}, {3, 20},
                                                 {2, 32}, {1, 40}, {2, 64}, {1, 128}};
   for (const auto& [heads, width] : shapes) {
@@ -127,7 +127,7 @@ std::vector<Options> AllOptions() {
 using AttendTest = TargetTest;
 
 TEST_P(AttendTest, AgreesWithTheReference) {
-  for (const Options& options : AllOptions()) {
+  for (const AttendOptions& options : AllAttendOptions()) {
     // Around the borders of blocks and of groups of blocks.
     for (const int64_t positions : {1, 15, 16, 17, 70, 512, 513, 1100}) {
       const Session session(options, positions);
@@ -144,7 +144,7 @@ TEST_P(AttendTest, AgreesWithTheReference) {
 }
 
 TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGone) {
-  for (const Options& options : AllOptions()) {
+  for (const AttendOptions& options : AllAttendOptions()) {
     constexpr int64_t kPositions = 600;
     const Session session(options, kPositions);
     std::vector<KeyRange> key_ranges;
@@ -166,7 +166,7 @@ TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGon
 
 // Rows of one session may share what they read; of others they must not.
 TEST_P(AttendTest, RowsOfSeveralSessionsSeeTheirOwn) {
-  for (const Options& options : AllOptions()) {
+  for (const AttendOptions& options : AllAttendOptions()) {
     const Session one(options, 300), other(options, 200, /*seed=*/1000);
     std::vector<KeyRange> key_ranges;
     for (const int64_t count : {1, 2, 3, 4, 5, 9}) {
@@ -189,7 +189,7 @@ TEST_P(AttendTest, RowsOfSeveralSessionsSeeTheirOwn) {
 
 // Few and many of the groups that are computed apart, beside rows without any.
 TEST_P(AttendTest, RowsOfManyGroupsBesideOthers) {
-  for (const Options& options : AllOptions()) {
+  for (const AttendOptions& options : AllAttendOptions()) {
     if (options.width < 16 || (emulated() && options.heads * options.width > 60))
       continue;
     constexpr int64_t kPositions = 3000;
@@ -209,7 +209,7 @@ TEST_P(AttendTest, RowsOfManyGroupsBesideOthers) {
 
 // Rows of two groups with a block each, which come at about the same time.
 TEST_P(AttendTest, GroupsWaitForEachOther) {
-  const Options options{.heads = 1, .width = 64};
+  const AttendOptions options{.heads = 1, .width = 64};
   const Session session(options, 513);
   const std::vector<KeyRange> key_ranges(40, session.See(511, 512));
   const std::vector<float> expected = session.Attend(best(), key_ranges, 1);

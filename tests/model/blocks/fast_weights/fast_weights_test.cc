@@ -6,7 +6,7 @@
 namespace mnemon {
 namespace {
 
-struct Options {
+struct FastWeightOptions {
   int64_t heads = 2, width = 16, nu = 1;  // nu 0: ELU + 1
   bool delta = true, normalise = false;
 
@@ -18,7 +18,7 @@ class Sessions {
  public:
   static constexpr int64_t kTokens = 12;
 
-  explicit Sessions(const Options& options, int64_t tokens = kTokens)
+  explicit Sessions(const FastWeightOptions& options, int64_t tokens = kTokens)
       : options_(options), tokens_(tokens) {
     const int64_t row = options.heads * options.width;
     const int64_t features = options.map().features(options.width);
@@ -94,15 +94,15 @@ class Sessions {
   }
 
  private:
-  const Options options_;
+  const FastWeightOptions options_;
   const int64_t tokens_;
   std::vector<float> query_, key_, value_, beta_, out_;
   std::array<std::vector<float>, 2> fixed_;
   std::array<int64_t, 2> fed_ = {};
 };
 
-std::vector<Options> AllOptions() {
-  std::vector<Options> all;
+std::vector<FastWeightOptions> AllFastWeightOptions() {
+  std::vector<FastWeightOptions> all;
   for (const int64_t width : {1, 4, 16, 20, 32, 40, 64}) {
     for (const int64_t nu : {0, 1, 2, 3}) {
       if (nu == 0 && width % 2 == 1) continue;
@@ -122,7 +122,7 @@ using FastWeightsTest = TargetTest;
 
 TEST_P(FastWeightsTest, SaysWhetherStatesStayFinite) {
   for (const CpuOperations* operations : {&target(), &reference()}) {
-    for (const Options& options : AllOptions()) {
+    for (const FastWeightOptions& options : AllFastWeightOptions()) {
       if (emulated() && options.width > 16) continue;
       const auto finite = [&](Sessions::Input which, float number, size_t at) {
         Sessions sessions(options);
@@ -147,7 +147,7 @@ TEST_P(FastWeightsTest, SaysWhetherStatesStayFinite) {
 
 // The largest changes that are allowed add nothing to the largest numbers.
 TEST_P(FastWeightsTest, AllowedChangesNeverOverflow) {
-  const Options options{.heads = 1, .width = 1, .nu = 1, .delta = false};
+  const FastWeightOptions options{.heads = 1, .width = 1, .nu = 1, .delta = false};
   Sessions sessions(options);
   for (float& value : sessions.input(Sessions::kValue)) {
     value = std::nextafter(kMostChange, 0.0f);
@@ -158,7 +158,7 @@ TEST_P(FastWeightsTest, AllowedChangesNeverOverflow) {
 }
 
 TEST_P(FastWeightsTest, AgreesWithTheReference) {
-  for (const Options& options : AllOptions()) {
+  for (const FastWeightOptions& options : AllFastWeightOptions()) {
     const auto result = [&](const CpuOperations& operations) {
       Sessions sessions(options);
       sessions.Feed(operations, {Sessions::kTokens, 5});
@@ -177,7 +177,7 @@ TEST_P(FastWeightsTest, AgreesWithTheReference) {
 
 TEST_P(FastWeightsTest, ManyTokensAtOnce) {
   constexpr int64_t kMany = kMaxChunk;
-  for (const Options& options : AllOptions()) {
+  for (const FastWeightOptions& options : AllFastWeightOptions()) {
     if (options.width != 20 && options.width != 64) continue;
     if (emulated() && options.width * options.nu > 64) continue;
     Sessions found(options, kMany), expected(options, kMany);
@@ -191,7 +191,7 @@ TEST_P(FastWeightsTest, ManyTokensAtOnce) {
 }
 
 TEST_P(FastWeightsTest, SameBitsInAnySplitAndWithAnyWorkers) {
-  for (const Options& options : AllOptions()) {
+  for (const FastWeightOptions& options : AllFastWeightOptions()) {
     if (emulated() && options.width > 40) continue;
     Sessions whole(options);
     whole.Feed(target(), {Sessions::kTokens, Sessions::kTokens});
