@@ -7,7 +7,7 @@
 # (CMAKE_UNITY_BUILD), which halves a cold build again: most of a unit's time goes into
 # templates that its neighbours need too. So names in the unnamed namespaces of one
 # library or test are distinct; a library in which that would be a burden stays out.
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 10)
 
 set(mnemon_precompile_plain <algorithm> <functional> <map> <memory> <string> <vector>
     <absl/status/statusor.h> <nlohmann/json.hpp>)

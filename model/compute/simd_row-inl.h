@@ -19,9 +19,10 @@ namespace HWY_NAMESPACE {
 
 // Panels that one row keeps in flight. Four chains keep the units of AVX-512 busy; with
 // eight an AMD Zen 4 reads fp32 2 % (XS) to 5 % (S) slower, and bf16, which it also has
-// to widen, 2 % (XS) faster.
+// to widen, 2 % (XS) faster. Numbers one by one have no chains to keep.
 template <class Format>
-constexpr int kRowPanels = kParts > 1                     ? 6
+constexpr int kRowPanels = kParts == 16                   ? 1
+                           : kParts > 1                   ? 6
                            : std::is_same_v<Format, Fp32> ? 4
                                                           : 8;
 

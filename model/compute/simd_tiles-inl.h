@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 
 // Tile of several rows: panels and rows whose sums stay in registers.
 constexpr int kTilePanels = kParts == 1 ? 2 : 1;
-constexpr int kTileRows = kParts == 1 ? 12 : 6;
+constexpr int kTileRows = kParts == 1 ? 12 : kParts < 16 ? 6 : 2;
 
 // Inputs whose part of a panel stays in the first cache while all rows meet it.
 constexpr int64_t kDepth = kScratchInputs;

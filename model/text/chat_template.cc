@@ -19,22 +19,22 @@ constexpr size_t kMostStops = 16;
 constexpr size_t kMostStopBytes = 256;
 constexpr size_t kMostText = 4096;
 
-absl::Status Fault(std::string_view fault) {
+absl::Status TemplateFault(std::string_view fault) {
   return absl::InvalidArgumentError(StrCat("tokenizer_config.json: ", fault));
 }
 
 absl::Status ReadText(const std::string& name, const json& value, bool with_content,
                       std::string& out) {
   if (!value.is_string() || value.get<std::string>().size() > kMostText) {
-    return Fault(StrCat("chat_template.", name, " must be a string of at most ",
-                        kMostText, " bytes"));
+    return TemplateFault(StrCat("chat_template.", name, " must be a string of at most ",
+                                kMostText, " bytes"));
   }
   out = value.get<std::string>();
   const size_t found = out.find(kContent);
   const bool once =
       found != std::string::npos && out.find(kContent, found + 1) == std::string::npos;
   if (with_content && !once) {
-    return Fault(StrCat("chat_template.", name, " must have {content} once"));
+    return TemplateFault(StrCat("chat_template.", name, " must have {content} once"));
   }
   return absl::OkStatus();
 }
@@ -47,8 +47,9 @@ absl::Status ReadStops(const json& value, std::vector<std::string>& out) {
     if (!text.empty() && text.size() <= kMostStopBytes) out.push_back(std::move(text));
   }
   if (list && out.size() == value.size()) return absl::OkStatus();
-  return Fault(StrCat("chat_template.stop must be a list of at most ", kMostStops,
-                      " strings of 1 to ", kMostStopBytes, " bytes"));
+  return TemplateFault(StrCat("chat_template.stop must be a list of at most ",
+                              kMostStops, " strings of 1 to ", kMostStopBytes,
+                              " bytes"));
 }
 
 }  // namespace
@@ -83,11 +84,11 @@ std::string RenderChat(const ChatTemplate& chat,
 
 absl::StatusOr<ChatTemplate> ParseTokenizerConfig(std::string_view text) {
   MNEMON_ASSIGN_OR_RETURN(const json outer, ParseJson(text, "tokenizer_config.json"));
-  if (!outer.is_object()) return Fault("not an object");
+  if (!outer.is_object()) return TemplateFault("not an object");
   ChatTemplate out;
   const auto found = outer.find("chat_template");
   if (found == outer.end() || found->is_string() || found->is_null()) return out;
-  if (!found->is_object()) return Fault("chat_template must be an object");
+  if (!found->is_object()) return TemplateFault("chat_template must be an object");
   for (const auto& [name, value] : found->items()) {
     if (name == "system") {
       MNEMON_RETURN_IF_ERROR(ReadText(name, value, true, out.system));
@@ -100,7 +101,8 @@ absl::StatusOr<ChatTemplate> ParseTokenizerConfig(std::string_view text) {
     } else if (name == "stop") {
       MNEMON_RETURN_IF_ERROR(ReadStops(value, out.stop));
     } else {
-      return Fault(StrCat("unknown member ", Quoted(name), " of chat_template"));
+      return TemplateFault(
+          StrCat("unknown member ", Quoted(name), " of chat_template"));
     }
   }
   return out;

@@ -31,7 +31,7 @@ constexpr int64_t kFreeResets = 500;
 constexpr int64_t kFreeResetsPerSecond = 100;
 constexpr int64_t kResetsPerCall = 10;  // that was not cancelled
 
-int64_t Seconds(std::chrono::nanoseconds age) {
+int64_t WholeSeconds(std::chrono::nanoseconds age) {
   return std::chrono::duration_cast<std::chrono::seconds>(age).count();
 }
 
@@ -43,7 +43,7 @@ int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
       kBytesPerMessageByte * use.message_bytes + use.calls_begun * limits.header_bytes +
       (use.messages_received + use.messages_sent) * kBytesPerMessage +
       socket.acked_bytes / kSentBytesPerByte + kFreeBytes +
-      kFreeBytesPerSecond * Seconds(age);
+      kFreeBytesPerSecond * WholeSeconds(age);
   return std::max<int64_t>(0, socket.received_bytes - accounted);
 }
 
@@ -82,7 +82,7 @@ std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
   // began, were cancelled, or are about to be.
   const int64_t resets = std::max(use.calls_cancelled, streams.ended - finished);
   const int64_t free_resets =
-      allowed(kFreeResets + kFreeResetsPerSecond * Seconds(traffic.age)) +
+      allowed(kFreeResets + kFreeResetsPerSecond * WholeSeconds(traffic.age)) +
       kResetsPerCall * finished;
   if (resets > free_resets) return ShutDownReason::kResets;
   if (traffic.unanswered > kWindowUpdateBytes) return ShutDownReason::kTraffic;

@@ -28,7 +28,7 @@ constexpr int64_t kOneMiB = int64_t{1} << 20;
 constexpr auto kPeriod = std::chrono::milliseconds(1);
 
 // Rows of 16 KiB: a block of 16 takes a quarter of a MiB.
-StateSpec Rows(int64_t blocks) {
+StateSpec BlocksOfRows(int64_t blocks) {
   return {{{.name = "rows",
             .shape = {4096},
             .growth = Growth::kAppend,
@@ -36,7 +36,7 @@ StateSpec Rows(int64_t blocks) {
 }
 
 // Fixed entries of `mib` MiB.
-StateSpec Fixed(int64_t mib) {
+StateSpec FixedMiB(int64_t mib) {
   return {{{.name = "fixed", .shape = {mib, kOneMiB / 4}, .fill = 2.0f}}};
 }
 
@@ -81,10 +81,10 @@ TEST(ReleasedStates, GoBackToTheSystemBeyondTheReserve) {
     malloc_trim(0);  // else what earlier tests left in the heap may go meanwhile
     const int64_t before = ResidentBytes();
     const auto arena =
-        *StateArena::Create(Rows(kBlocks), {.slots = kSessions,
-                                            .recycler = &recycler,
-                                            .account = &account,
-                                            .reserve_bytes = 32 * kOneMiB});
+        *StateArena::Create(BlocksOfRows(kBlocks), {.slots = kSessions,
+                                                    .recycler = &recycler,
+                                                    .account = &account,
+                                                    .reserve_bytes = 32 * kOneMiB});
     for (int round = 0; round < 2; ++round) {
       std::vector<int32_t> slots;
       for (int i = 0; i < kSessions; ++i) {
@@ -109,10 +109,10 @@ TEST(ReleasedStates, FixedEntriesGoBackToo) {
   ByteBudget budget(ByteBudget::kUnlimited);
   ByteAccount account(budget);
   BlockRecycler recycler(kPeriod);
-  const auto arena = *StateArena::Create(Fixed(30), {.slots = kSessions,
-                                                     .recycler = &recycler,
-                                                     .account = &account,
-                                                     .reserve_bytes = 0});
+  const auto arena = *StateArena::Create(FixedMiB(30), {.slots = kSessions,
+                                                        .recycler = &recycler,
+                                                        .account = &account,
+                                                        .reserve_bytes = 0});
   const int64_t before = ResidentBytes();
   std::vector<int32_t> slots;
   for (int i = 0; i < kSessions; ++i) {
@@ -139,11 +139,12 @@ TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
   std::atomic<int64_t> calls = 0;
   // No period ends.
   BlockRecycler recycler(std::chrono::hours(1));
-  const auto arena = *StateArena::Create(Rows(120), {.slots = 2,
-                                                     .recycler = &recycler,
-                                                     .account = &account,
-                                                     .reserve_bytes = 0,
-                                                     .on_clean = [&] { ++calls; }});
+  const auto arena =
+      *StateArena::Create(BlocksOfRows(120), {.slots = 2,
+                                              .recycler = &recycler,
+                                              .account = &account,
+                                              .reserve_bytes = 0,
+                                              .on_clean = [&] { ++calls; }});
   const int32_t slot = *arena->Acquire();
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 120));
   arena->Release(slot);
@@ -168,7 +169,8 @@ TEST(ReleasedStates, CostTheirOwnerNothing) {
   constexpr int64_t kSessions = 8, kBlocks = 128;  // 32 MiB each
   BlockRecycler recycler(kPeriod);
   const auto arena = *StateArena::Create(
-      Rows(kBlocks), {.slots = kSessions, .recycler = &recycler, .reserve_bytes = 0});
+      BlocksOfRows(kBlocks),
+      {.slots = kSessions, .recycler = &recycler, .reserve_bytes = 0});
   std::vector<int32_t> slots;
   for (int i = 0; i < kSessions; ++i) {
     slots.push_back(*arena->Acquire());
@@ -187,14 +189,15 @@ TEST(ReleasedStates, SomeMemoryIsReadyBeforeItIsNeeded) {
   BlockRecycler recycler(kPeriod);
   const int64_t before = ResidentBytes();
   const auto arena =
-      *StateArena::Create(Rows(1000), {.slots = 1, .recycler = &recycler});
+      *StateArena::Create(BlocksOfRows(1000), {.slots = 1, .recycler = &recycler});
   EXPECT_TRUE(Await([&] { return ResidentBytes() - before >= 4 * kOneMiB; }));
 }
 
 TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
   ByteBudget budget(8 * kOneMiB);
   ByteAccount account(budget), other(budget);
-  const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
+  const auto arena =
+      *StateArena::Create(BlocksOfRows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
   // Blocks of a quarter MiB: eight in each 2 MiB.
   EXPECT_EQ(arena->pools().FreeBlocks(1000), 32);
@@ -211,7 +214,8 @@ TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
 TEST(LimitedStates, BlocksSetAsideAreFree) {
   ByteBudget budget(8 * kOneMiB);
   ByteAccount account(budget);
-  const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
+  const auto arena =
+      *StateArena::Create(BlocksOfRows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
   EXPECT_EQ(arena->pools().FreeBlocks(4), 8);
   arena->pools().SetAside(6, 0);
@@ -233,7 +237,7 @@ TEST(LimitedStates, BlocksSetAsideAreFree) {
 TEST(ReleasedStates, WhatStepsGiveBackIsRecycledAndTheMemoryToo) {
   BlockRecycler recycler(std::chrono::hours(1));
   const auto arena = *StateArena::Create(
-      Rows(1000), {.slots = 2, .recycler = &recycler, .reserve_bytes = 0});
+      BlocksOfRows(1000), {.slots = 2, .recycler = &recycler, .reserve_bytes = 0});
   const int32_t slot = *arena->Acquire(), fork = *arena->Acquire();
   ASSERT_TRUE(arena->Reserve(slot, 1).ok());
   arena->Advance(slot, 1);
@@ -257,7 +261,7 @@ TEST(ReleasedStates, WhatStepsGiveBackIsRecycledAndTheMemoryToo) {
 std::unique_ptr<StateArena> LimitedArena(BlockRecycler& recycler,
                                          ByteAccount& account) {
   return *StateArena::Create(
-      Rows(1000),
+      BlocksOfRows(1000),
       {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
 }
 
@@ -299,7 +303,8 @@ TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
 TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
   ByteBudget budget(49 * kOneMiB);  // four runs of 10 MiB, of a block each
   ByteAccount account(budget);
-  const auto arena = *StateArena::Create(Fixed(10), {.slots = 8, .account = &account});
+  const auto arena =
+      *StateArena::Create(FixedMiB(10), {.slots = 8, .account = &account});
   std::vector<int32_t> slots;
   for (int i = 0; i < 4; ++i) slots.push_back(*arena->Acquire());
   // One is what they share.

@@ -13,7 +13,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kBlock = 16;
+constexpr int64_t kImageBlock = 16;
 
 StateSpec MixedSpec(Growth growth) {
   const auto growing = [growth](std::string name, std::vector<int64_t> shape,
@@ -92,15 +92,15 @@ TEST_P(StateImageTest, NumbersLieWhereTheLayoutSays) {
       continue;
     }
     for (int64_t position = first; position < kComputed; ++position) {
-      const int64_t row = position % kBlock;
+      const int64_t row = position % kImageBlock;
       for (int64_t i = 0; i < elements; ++i) {
         int64_t within = row * elements + i;
-        if (entry.layout == BlockLayout::kColumns) within = i * kBlock + row;
+        if (entry.layout == BlockLayout::kColumns) within = i * kImageBlock + row;
         if (entry.layout == BlockLayout::kHeadRows) {
           const int64_t head = i / 4, k = i % 4;
-          within = (head * kBlock + row) * 4 + k;
+          within = (head * kImageBlock + row) * 4 + k;
         }
-        ASSERT_EQ(At(table.block(position / kBlock), spec_.offset(e) + within),
+        ASSERT_EQ(At(table.block(position / kImageBlock), spec_.offset(e) + within),
                   image[static_cast<size_t>(at + (position - first) * elements + i)])
             << entry.name << " " << position << " " << i;
       }
@@ -115,12 +115,12 @@ TEST_P(StateImageTest, BlocksThatAreShortChangeNothing) {
   if (std::get<0>(GetParam()) == Growth::kRing) GTEST_SKIP() << "never short";
   const auto small = *StateArena::Create(spec_, {.slots = 2, .blocks = 3});
   SavedState state;
-  const absl::Status status = small->saved().MakeWhole(3 * kBlock + 1, state);
+  const absl::Status status = small->saved().MakeWhole(3 * kImageBlock + 1, state);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(state.empty());
   EXPECT_EQ(small->slots_used(), 0);
   EXPECT_EQ(small->pools().blocks_used(), 0);
-  EXPECT_TRUE(small->saved().MakeWhole(3 * kBlock, state).ok());
+  EXPECT_TRUE(small->saved().MakeWhole(3 * kImageBlock, state).ok());
   EXPECT_EQ(small->slots_used(), 0);
   EXPECT_EQ(small->pools().blocks_used(), 3);
   small->saved().Drop(state);

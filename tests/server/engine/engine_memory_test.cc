@@ -10,10 +10,10 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kOneMiB = int64_t{1} << 20;
 const int64_t kPiece =
     TokenHistory::BytesOf(512, TokenHistory::WidthFor(ToyDecoder::kVocab));
-constexpr int64_t kRun = 2 * kMiB;
+constexpr int64_t kRun = 2 * kOneMiB;
 
 TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   ToyServer server(ToyState::kAppend, {}, 4096);
@@ -252,7 +252,7 @@ struct TwoModels {
       models[i].decoder = &decoders[i];
     }
     Engine::Options options;
-    options.memory_bytes = kRun + kMiB;
+    options.memory_bytes = kRun + kOneMiB;
     engine = *Engine::Create(models, options);
     for (const char* name : {"a", "b"}) {
       EXPECT_TRUE(engine->CreateSession({.id = name, .model = name}).ok());

@@ -17,8 +17,8 @@ v1::GenerateRequest ValidCall() {
   return request;
 }
 
-grpc::Status Call(Rig& rig, const v1::GenerateRequest& request,
-                  grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
+grpc::Status CallWith(Rig& rig, const v1::GenerateRequest& request,
+                      grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
   BoundedContext context;
   context.set_compression_algorithm(compression);
   auto reader = rig.generation->Generate(&context, request);
@@ -57,7 +57,7 @@ TEST(Hostile, UnknownFieldsAreIgnored) {
     fields->AddVarint(1000, 7);
     fields->AddLengthDelimited(536870911, "text of a later version");
   }
-  const grpc::Status status = Call(rig, request);
+  const grpc::Status status = CallWith(rig, request);
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
@@ -67,13 +67,13 @@ TEST(Hostile, MillionsOfIntegersAreRefused) {
   auto& ids = *request.mutable_prompt()->mutable_tokens()->mutable_ids();
   // As many as a message takes, one byte each: too many for the context.
   ids.Resize(4'000'000, 1);
-  const grpc::StatusCode many = Call(rig, request).error_code();
+  const grpc::StatusCode many = CallWith(rig, request).error_code();
   EXPECT_TRUE(many == grpc::StatusCode::FAILED_PRECONDITION ||
               many == grpc::StatusCode::INVALID_ARGUMENT)
       << many;
   ids.Resize(10'000'000, 1);
-  EXPECT_EQ(Call(rig, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(Call(rig, ValidCall()).ok());
+  EXPECT_EQ(CallWith(rig, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(CallWith(rig, ValidCall()).ok());
 }
 
 TEST(Hostile, DeepNestingIsAParseError) {
@@ -90,7 +90,7 @@ TEST(Hostile, DeepNestingIsAParseError) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << depth;
     EXPECT_EQ(status.error_message(), "the request cannot be parsed");
   }
-  EXPECT_TRUE(Call(rig, ValidCall()).ok());
+  EXPECT_TRUE(CallWith(rig, ValidCall()).ok());
 }
 
 // 32 MiB that travel as 32 KiB: refused before they swell.
@@ -99,10 +99,10 @@ TEST(Hostile, CompressedMessagesAreRefused) {
   v1::GenerateRequest request = ValidCall();
   request.mutable_prompt()->set_text(std::string(size_t{32} << 20, 'a'));
   for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
-    EXPECT_EQ(Call(rig, request, algorithm).error_code(),
+    EXPECT_EQ(CallWith(rig, request, algorithm).error_code(),
               grpc::StatusCode::UNIMPLEMENTED);
   }
-  EXPECT_TRUE(Call(rig, ValidCall()).ok());
+  EXPECT_TRUE(CallWith(rig, ValidCall()).ok());
 }
 
 }  // namespace
