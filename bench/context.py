@@ -6,8 +6,8 @@ Examples:
   bench/context.py context.svg
   bench/context.py --size S --seconds 2 --bench build/release/bin/mnemon-bench context.svg
 
-One session, batch 1. Contexts double up to the limit of the model (causal and feedback
-at 4096 positions) or, where a state has a constant size, up to --longest.
+One session, batch 1, of every architecture that mnemon-bench knows. Contexts double up to
+the limit of the model or, where a session has no end, up to --longest.
 
 Exit code: 0 done, 1 failed, 2 usage.
 """
@@ -15,6 +15,7 @@ Exit code: 0 done, 1 failed, 2 usage.
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,28 +23,42 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import plot  # noqa: E402
 
-ENDLESS = ("fast_weights", "transformer_xl")
-LIMITED = ("causal", "feedback_shared", "feedback")
-FIRST, POSITIONS = 64, 4096
+FIRST, SEVERAL = 64, 4096
 
 
-def contexts(architecture, longest):
-    limit = longest if architecture in ENDLESS else POSITIONS - 1
+def step(flags, *arguments):
+    return subprocess.run([flags.bench, "step", *map(str, arguments)], capture_output=True,
+                          text=True, check=False)
+
+
+def must_step(flags, *arguments):
+    run = step(flags, *arguments)
+    if run.returncode != 0:
+        sys.exit(run.stderr.strip())
+    return run.stdout
+
+
+def architectures(flags):
+    return re.search(r"Architectures: (.*)", must_step(flags, "--help"))[1].split(", ")
+
+
+def contexts(flags, architecture):
+    """Of a session that is as long as it may be; a step takes one token more."""
+    refused = step(flags, "--arch", architecture, "--size", flags.size, "--context",
+                   flags.longest, "--seconds", 0.01)
+    most = re.search(r"at most (\d+) tokens", refused.stderr)
+    limit = min(flags.longest, int(most[1]) - 1) if most else flags.longest
     context = FIRST
     while context < limit:
         yield context
-        context *= 4 if context >= POSITIONS else 2
+        context *= 4 if context >= SEVERAL else 2
     yield limit
 
 
 def measure(flags, architecture, context):
-    run = subprocess.run(
-        [flags.bench, "step", "--arch", architecture, "--size", flags.size, "--context",
-         str(context), "--seconds", str(flags.seconds), "--json"],
-        stdout=subprocess.PIPE, check=False)
-    if run.returncode != 0:
-        sys.exit(1)
-    return json.loads(run.stdout)["results"][0]
+    run = must_step(flags, "--arch", architecture, "--size", flags.size, "--context", context,
+                    "--seconds", flags.seconds, "--json")
+    return json.loads(run)["results"][0]
 
 
 def main():
@@ -59,9 +74,9 @@ def main():
     flags = parser.parse_args()
     curves = []
     head = "| architecture | context | us per token | decoder |\n|---|---|---|---|\n"
-    for architecture in ENDLESS + LIMITED:
+    for architecture in architectures(flags):
         points = []
-        for context in contexts(architecture, flags.longest):
+        for context in contexts(flags, architecture):
             result = measure(flags, architecture, context)
             median = result["step_us"]["median"]
             points.append((context, median))
