@@ -37,7 +37,8 @@ class MixerBlock {
 
   // Forward and backward have three phases each. One begins for some sequences only
   // when the one before has ended for all of them. Several threads may cut a phase into
-  // parts of rows as of PassStep, of rows b M + j of the memory, or of heads b H + h.
+  // parts of rows as of PassStep, of rows b M + j of the memory, or of groups b G + g
+  // of heads that share keys and values.
 
   // M, the rows of memory of each sequence that are projected with the batch.
   virtual int64_t projected_memory() const { return 0; }
@@ -45,7 +46,7 @@ class MixerBlock {
   virtual void Project(const PassStep<Real>& step, Part rows, Part memory,
                        RowsOfReal<const Real> x) = 0;
   // What each position finds at the others.
-  virtual void Mix(const PassStep<Real>& step, Part heads,
+  virtual void Mix(const PassStep<Real>& step, Part groups,
                    PassScratch<Real>& scratch) = 0;
   // out = x + drop(map(mixed)).
   virtual void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
@@ -54,7 +55,7 @@ class MixerBlock {
   virtual void FinishBackward(const PassStep<Real>& step, Part rows,
                               RowsOfReal<const Real> dout,
                               PassScratch<Real>& scratch) = 0;
-  virtual void MixBackward(const PassStep<Real>& step, Part heads,
+  virtual void MixBackward(const PassStep<Real>& step, Part groups,
                            PassScratch<Real>& scratch) = 0;
   virtual void ProjectBackward(const PassStep<Real>& step, Part rows,
                                RowsOfReal<const Real> x, RowsOfReal<const Real> dout,

@@ -122,17 +122,27 @@ MatrixView StepWeights::Linear(const std::vector<std::string>& bases,
   return room;
 }
 
-MatrixView StepWeights::ByHead(const std::vector<std::string>& bases,
-                               int64_t head_width, const MatrixUse& use) {
-  const int64_t heads = Get(names::Weight(bases[0])).shape[0] / head_width;
-  const int64_t stride = HeadStride(bases.size(), head_width);
-  const MatrixView room = Room(bases, heads * stride, use);
-  for (size_t b = 0; b < bases.size(); ++b) {
-    const int64_t begin = HeadStride(b, head_width);
-    FillLater(room, bases[b], head_width,
-              [begin, stride](int64_t head) { return begin + head * stride; });
+MatrixView StepWeights::ByHead(const std::vector<HeadRows>& maps, int64_t head_width,
+                               const MatrixUse& use) {
+  const int64_t heads = Get(names::Weight(maps[0].base)).shape[0] / head_width;
+  const int64_t stride = GroupStride(maps, head_width), each = Padded(head_width);
+  std::vector<std::string> bases;
+  for (const HeadRows& map : maps) bases.push_back(map.base);
+  const MatrixView room = Room(bases, heads / maps[0].heads * stride, use);
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const int64_t begin = GroupStride(std::span(maps).first(i), head_width);
+    FillLater(room, maps[i].base, head_width,
+              [begin, stride, each, of = maps[i].heads](int64_t head) {
+                return begin + head / of * stride + head % of * each;
+              });
   }
   return room;
+}
+
+int64_t StepWeights::GroupStride(std::span<const HeadRows> maps, int64_t head_width) {
+  int64_t heads = 0;
+  for (const HeadRows& map : maps) heads += map.heads;
+  return heads * Padded(head_width);
 }
 
 const float* StepWeights::Table(std::string_view name) {

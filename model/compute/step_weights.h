@@ -18,6 +18,12 @@
 
 namespace mnemon {
 
+// A linear map whose outputs are those of heads, and how many of them a group has.
+struct HeadRows {
+  std::string base;
+  int64_t heads = 1;
+};
+
 // Names as of TensorsOf. First a step form asks for what it needs
 // and gets where it will be; then Pack() writes all of it, in parts on all threads of
 // the pool, in the order in which the weights are read. What the views show must
@@ -35,13 +41,12 @@ class StepWeights {
   // base.weight [N, K] and base.bias, as far as it is there, of each base one below
   // the other.
   MatrixView Linear(const std::vector<std::string>& bases, const MatrixUse& use = {});
-  // The same with the rows of each head together, in panels of their own, those of the
-  // first base first: HeadStride(bases, head_width) outputs for each head.
-  MatrixView ByHead(const std::vector<std::string>& bases, int64_t head_width,
+  // The same with the rows of each head in panels of their own and those of a group of
+  // heads together, the first map's first: GroupStride(maps, head_width) outputs for
+  // each group.
+  MatrixView ByHead(const std::vector<HeadRows>& maps, int64_t head_width,
                     const MatrixUse& use = {});
-  static int64_t HeadStride(size_t bases, int64_t head_width) {
-    return static_cast<int64_t>(bases) * Padded(head_width);
-  }
+  static int64_t GroupStride(std::span<const HeadRows> maps, int64_t head_width);
   // As it is, in float32.
   const float* Table(std::string_view name);
   NormView Norm(const std::string& base);

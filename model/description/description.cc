@@ -49,6 +49,9 @@ std::vector<std::string> BlockFaults(const ModelDescription& model,
     if (attention.relative() != nullptr || attention.window) {
       faults.emplace_back("relative positions or a window over whole sequences");
     }
+    if (attention.groups != attention.heads) {
+      faults.emplace_back("groups of several heads over whole sequences");
+    }
   } else if (attention.sees == Attention::Sees::kAll) {
     faults.emplace_back("attention to what follows, token by token");
   }

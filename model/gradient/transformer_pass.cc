@@ -139,7 +139,7 @@ class TransformerPass final : public GradientPass<Real> {
   // A block and the rows that it reads; one of the two.
   struct BlockAt {
     std::unique_ptr<MixerBlock<Real>> mixer;
-    int64_t heads = 0;  // of the mixer
+    int64_t groups = 0;  // of heads of the mixer
     std::unique_ptr<FeedForwardBlock<Real>> feed;
     FeedForwardGradients<Real>* gradients = nullptr;  // of the feed-forward
     Slab<Real> input;                                 // [rows, D]
@@ -170,11 +170,11 @@ class TransformerPass final : public GradientPass<Real> {
     }
     if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
       at.mixer = maker.Make(*fast, place);
-      at.heads = fast->heads;
+      at.groups = fast->heads;
     } else {
       const auto& attention = std::get<Attention>(sub.block);
       at.mixer = maker.Make(attention, place);
-      at.heads = attention.heads;
+      at.groups = attention.groups;
     }
     at.mixer->PlaceSums(sums_size_);
     sums_size_ += at.mixer->more_sums();
@@ -292,7 +292,7 @@ class TransformerPass final : public GradientPass<Real> {
     Part sequences;
     Part rows;
 
-    Part HeadsOf(const BlockAt& at) const { return Each(at.heads); }
+    Part GroupsOf(const BlockAt& at) const { return Each(at.groups); }
     // Rows of memory that are projected.
     Part MemoryOf(const BlockAt& at) const {
       return Each(at.mixer->projected_memory());
@@ -381,7 +381,7 @@ class TransformerPass final : public GradientPass<Real> {
     });
     for (const size_t m : mixers_) {
       BlockAt& at = blocks_[m];
-      own.team.Do([&] { at.mixer->Mix(step, own.HeadsOf(at), scratch); });
+      own.team.Do([&] { at.mixer->Mix(step, own.GroupsOf(at), scratch); });
       own.team.Do([&] {
         at.mixer->Finish(step, own.rows, at.input.rows(), Output(m), scratch);
         go_on(m + 1);
@@ -408,7 +408,7 @@ class TransformerPass final : public GradientPass<Real> {
       }
     });
     if (first.mixer == nullptr) return;
-    own.team.Do([&] { first.mixer->MixBackward(step, own.HeadsOf(first), scratch); });
+    own.team.Do([&] { first.mixer->MixBackward(step, own.GroupsOf(first), scratch); });
     own.team.Do([&] {
       first.mixer->ProjectBackward(step, own.rows, first.input.rows(),
                                    Behind(stage.begin), Before(stage.begin));

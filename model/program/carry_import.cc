@@ -104,13 +104,12 @@ class SubLayerImport {
     const std::vector<Place> places =
         PlacesOf(arena_, slot_, position_ - first.shape[0], first.shape[0]);
     if (first.shape.size() == 2) {  // inputs [n, D]
-      writer_.Append(
-          {.rows = first.data,
-           .width = width_,
-           .norm = op.norm,
-           .matrix = op.project,
-           .places = places,
-           .to = {ByHead(op.append, Padded(op.append.width), op.head_stride)}});
+      writer_.Append({.rows = first.data,
+                      .width = width_,
+                      .norm = op.norm,
+                      .matrix = op.project,
+                      .places = places,
+                      .to = {ByHead(op.append, op.key_column(), op.group_stride)}});
       return;
     }
     ImportPair(op, first.data, carry_[next_++].data, op.append.heads * op.append.width,

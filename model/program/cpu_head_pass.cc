@@ -6,9 +6,9 @@
 namespace mnemon {
 namespace {
 
-// A head goes from its query to its slice of the output projection, and a slice of the
-// feed-forward from in to out, without meeting other workers; then all meet, and each
-// adds all parts up for itself.
+// A group of heads goes from its queries to its slices of the output projection, and a
+// slice of the feed-forward from in to out, without meeting other workers; then all
+// meet, and each adds all parts up for itself.
 class Heads {
  public:
   explicit Heads(const HeadPass& pass) : p_(pass), program_(pass.program) {}
@@ -29,15 +29,16 @@ class Heads {
   void operator()(const AttentionOp& op) {
     const Rows before = Input(), projected = shared_.projected;
     const AttendCall attend = CallOf(op, wave_, projected, shared_.mixed);
-    const Part heads = p_.OwnOf(attend.heads);
-    if (heads.size() > 0) {
-      Project(op.norm, op.project, heads, op.head_stride, before, projected);
+    const int64_t count = attend.heads / attend.sharing;
+    const Part groups = p_.OwnOf(count);
+    if (groups.size() > 0) {
+      Project(op.norm, op.project, groups, op.group_stride, before, projected);
       if (op.appends) {
-        p_.alone.Append(HeadsOf(AppendOf(op, wave_, projected), heads));
+        p_.alone.Append(GroupsOf(AppendOf(op, wave_, projected), groups));
       }
-      p_.alone.Attend(HeadsOf(attend, heads));
+      p_.alone.Attend(GroupsOf(attend, groups));
     }
-    Add(op.output, shared_.mixed, before, attend.key_ranges);
+    Add(op.output, count, shared_.mixed, before, attend.key_ranges);
   }
 
   void operator()(const FastWeightsOp& op) {
@@ -59,7 +60,7 @@ class Heads {
       }
       p_.alone.FastWeights(HeadsOf(CallOf(op, wave_, projected, beta, mixed), heads));
     }
-    Add(op.output, mixed, before, nullptr);
+    Add(op.output, op.call.heads, mixed, before, nullptr);
   }
 
   void operator()(const FeedForwardOp& op) {
@@ -81,7 +82,7 @@ class Heads {
                        .gate = factor.outputs > 0 ? &factor : nullptr,
                        .out = {hidden.data + panels.begin * kPanel, hidden.stride}});
     }
-    Add(op.out, hidden, before, nullptr);
+    Add(op.out, op.out.slices(), hidden, before, nullptr);
   }
 
   void operator()(const RememberOp& op) {
@@ -91,7 +92,7 @@ class Heads {
     p_.alone.Mix(CallOf(op, program_, wave_.rows, own_, memory));
     Project({}, op.maps, heads, op.head_stride, memory, maps);
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      p_.alone.Append(HeadsOf(AppendOf(op, l, wave_, maps), heads));
+      p_.alone.Append(GroupsOf(AppendOf(op, l, wave_, maps), heads));
     }
   }
 
@@ -104,11 +105,10 @@ class Heads {
     return before;
   }
 
-  // The own heads' outputs of a matrix that has them side by side.
-  void Project(const NormView& norm, const MatrixView& matrix, Part heads,
-               int64_t head_stride, Rows in, Rows projected) {
-    const Part panels{heads.begin * head_stride / kPanel,
-                      heads.end * head_stride / kPanel};
+  // The own groups' outputs, `stride` of each, of a matrix that has them side by side.
+  void Project(const NormView& norm, const MatrixView& matrix, Part groups,
+               int64_t stride, Rows in, Rows projected) {
+    const Part panels{groups.begin * stride / kPanel, groups.end * stride / kPanel};
     p_.alone.Linear(
         {.rows = wave_.rows,
          .in = in,
@@ -117,19 +117,22 @@ class Heads {
          .out = {projected.data + panels.begin * kPanel, projected.stride}});
   }
 
-  // Multiplies the own slices, meets the others, and adds all of them to x.
-  void Add(const MatrixView& matrix, Rows in, Rows before, const KeyRange* key_ranges) {
+  // Multiplies the slices of the own units, of `units` with as many each, meets the
+  // others, and adds all of them to x.
+  void Add(const MatrixView& matrix, int64_t units, Rows in, Rows before,
+           const KeyRange* key_ranges) {
     // Others may still read the parts of the sub-layer before.
     CpuParts& parts = p_.parts[turn_];
     turn_ = 1 - turn_;
     // Worker 0 adds its slices up, the others leave theirs one by one.
-    const Part own = p_.OwnOf(matrix.slices()), first = p_.FirstOf(matrix.slices());
+    const int64_t each = matrix.slices() / units, first = p_.FirstOf(units).end * each;
+    const Part own{p_.OwnOf(units).begin * each, p_.OwnOf(units).end * each};
     const Rows all = parts.rows.rows();
     const int64_t stride = parts.stride();
     const Rows scales = parts.scales.rows();
     if (own.size() > 0) {
       const bool is_first = own.begin == 0;
-      const int64_t part = is_first ? 0 : 1 + own.begin - first.end;
+      const int64_t part = is_first ? 0 : 1 + own.begin - first;
       p_.alone.Parts(
           {.rows = wave_.rows,
            .in = in,
@@ -144,7 +147,7 @@ class Heads {
     p_.alone.Fold({.rows = wave_.rows,
                    .width = program_.width,
                    .in = all,
-                   .parts = 1 + matrix.slices() - first.end,
+                   .parts = 1 + matrix.slices() - first,
                    .part_stride = stride,
                    .bias = matrix.bias,
                    .scales = matrix.scales,

@@ -52,7 +52,7 @@ class CpuRunner final : public StepRunner {
         sizes_(SizesOf(program)),
         team_(operations, pool),
         workers_(team_.size()) {
-    partition_.workers.resize(workers_.size());
+    partition_.runs.resize(workers_.size());
     if (workers_.size() == 1) return;
     for (int i = 0; i < 2; ++i) parts_.emplace_back(sizes_.slices, program.width);
   }
@@ -117,7 +117,7 @@ class CpuRunner final : public StepRunner {
     if (partition_.way == StepPartition::Way::kAlone) {
       for (size_t w = 0; w < workers_.size(); ++w) {
         Worker& worker = workers_[w];
-        worker.rows.Fill(program_, batch, partition_.workers[w].runs, arena);
+        worker.rows.Fill(program_, batch, partition_.runs[w], arena);
         worker.logits = logits;
         logits += worker.rows.logits_rows * program_.logits.head.outputs;
       }
@@ -128,7 +128,7 @@ class CpuRunner final : public StepRunner {
       return;
     }
     Worker& all = workers_[0];
-    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
+    all.rows.Fill(program_, batch, partition_.runs[0], arena);
     if (partition_.way == StepPartition::Way::kByOperation) {
       team_.Run([&](CpuWorker& k) {
         PassByOperation(program_, all.rows, all.buffers, k, logits);
@@ -151,7 +151,7 @@ class CpuRunner final : public StepRunner {
   void ComputeWithViews(const StepBatch& batch, StateArena& arena, float* logits) {
     Divide(batch, StepPartition::Way::kByOperation, partition_);
     Worker& all = workers_[0];
-    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
+    all.rows.Fill(program_, batch, partition_.runs[0], arena);
     const bool fixed = arena.spec().fixed_elements() > 0;
     row_views_.clear();
     for (const StepView& view : batch.views) {

@@ -16,7 +16,7 @@ namespace {
 void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part positions,
                 float* out) {
   const KeyRange& range = call.key_ranges[row];
-  const float* const query = call.query.row(row) + head * call.head_stride;
+  const float* const query = call.query.row(row) + call.QueryAt(head);
   const int64_t place = positions.begin % kBlockPositions, count = positions.size();
   const float* const block =
       range.blocks[positions.begin / kBlockPositions - range.base] + place;
@@ -27,7 +27,8 @@ void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part position
   for (int64_t i = 0; i < call.width; ++i) {
     const int64_t at = head * call.width + i;
     const double q = query[i];
-    const float* const key = block + call.key_offset + at * kBlockPositions;
+    const float* const key =
+        block + call.key_offset + (call.KeptAt(head) + i) * kBlockPositions;
     for (int64_t c = 0; c < count; ++c) sums[c] += q * key[c];
     if (call.relative_key == nullptr) continue;
     const float* const relative = call.relative_key + at * call.table_rows + table_row;

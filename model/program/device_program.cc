@@ -86,8 +86,9 @@ void CallRecorder::Attend(const AttendCall& call) {
   step.call.relative_key = Of(call.relative_key);
   step.call.relative_bias = Of(call.relative_bias);
   step.call.slopes = Of(call.slopes);
-  // What is appended just before is its own.
-  if (!calls_.empty() && calls_.back().kind == StepCallKind::kAppend) {
+  // What is appended just before is its own, where each head has keys of its own.
+  if (call.sharing == 1 && !calls_.empty() &&
+      calls_.back().kind == StepCallKind::kAppend) {
     step.append = calls_.back().append.call;
     step.appends = true;
     calls_.back().append.late = true;

@@ -43,7 +43,7 @@ class OperationPass {
     if (op.appends) {
       k_.Append(AppendOf(op, wave_, at_.projected));
       // A worker that shares rows out as in Append attends to what it appended itself.
-      if (twice_) k_.Sync();
+      if (twice_ || attend.sharing > 1) k_.Sync();
     }
     k_.Attend(attend);
     k_.Sync();

@@ -30,7 +30,7 @@ EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x) {
 }
 
 AppendCall AppendOf(const AttentionOp& op, const WaveView& wave, Rows projected) {
-  return AppendAt(op.append, wave, projected, Padded(op.append.width), op.head_stride);
+  return AppendAt(op.append, wave, projected, op.key_column(), op.group_stride);
 }
 
 AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
@@ -38,7 +38,7 @@ AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
   AttendCall call = op.attend;
   call.rows = wave.rows;
   call.query = projected;
-  call.head_stride = op.head_stride;
+  call.group_stride = op.group_stride;
   call.out = mixed;
   call.key_ranges = wave.key_ranges;
   call.groups = wave.groups;

@@ -38,19 +38,19 @@ StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
              [&](int64_t, Part, int64_t dealt) { most = std::max(most, dealt); });
     if (most <= MostRowsAlone(rows, workers)) return Way::kAlone;
   }
-  return RowsTogether(batch, program) <= kRowsByHead ? Way::kByHead : Way::kByOperation;
+  const bool few = RowsTogether(batch, program) <= kRowsByHead;
+  return few && workers <= program.fewest_groups ? Way::kByHead : Way::kByOperation;
 }
 
 void Divide(const StepBatch& batch, StepPartition::Way way, StepPartition& partition) {
-  std::vector<StepPartition::Worker>& workers = partition.workers;
+  std::vector<Part>& runs = partition.runs;
   partition.way = way;
   if (way == StepPartition::Way::kAlone) {
-    DealRuns(batch, static_cast<int64_t>(workers.size()),
-             [&](int64_t w, Part runs, int64_t) { workers[w].runs = runs; });
+    DealRuns(batch, static_cast<int64_t>(runs.size()),
+             [&](int64_t w, Part dealt, int64_t) { runs[w] = dealt; });
     return;
   }
-  const Part all{0, static_cast<int64_t>(batch.runs.size())};
-  for (StepPartition::Worker& worker : workers) worker.runs = all;
+  std::ranges::fill(runs, Part{0, static_cast<int64_t>(batch.runs.size())});
 }
 
 }  // namespace mnemon

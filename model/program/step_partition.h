@@ -14,8 +14,9 @@ namespace mnemon {
 // Constant while a step runs.
 struct StepPartition {
   enum class Way {
-    // All workers compute all rows; each has some heads and some slices of the
-    // feed-forward, and holds x itself: they meet twice a layer. For few rows.
+    // All workers compute all rows; each has some groups of heads and some slices of
+    // the feed-forward, and holds x itself: they meet twice a layer. For few rows,
+    // where each worker has a group.
     kByHead,
     // All workers compute all rows; each has a part of every operation: they meet
     // behind each. For many rows.
@@ -24,12 +25,9 @@ struct StepPartition {
     // many rows and small weights.
     kAlone,
   };
-  struct Worker {
-    Part runs;  // of the batch
-  };
 
   Way way = Way::kByOperation;
-  std::vector<Worker> workers;
+  std::vector<Part> runs;  // of the batch, by worker
 };
 
 // Most rows that can go by head, of a wave.
@@ -50,7 +48,7 @@ int64_t RowsTogether(const StepBatch& batch, const StepProgram& program);
 StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
                             int64_t workers);
 
-// Sets `partition`, whose workers are as many as the team's, for a way that the step
+// Sets `partition`, which has runs for each worker of the team, for a way that the step
 // can go; takes no memory.
 void Divide(const StepBatch& batch, StepPartition::Way way, StepPartition& partition);
 

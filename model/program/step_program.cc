@@ -67,11 +67,13 @@ StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState&
       const NormView norm = MakeNorm(sub, base, weights);
       const size_t first = state.first[i][j];
       if (const auto* attention = std::get_if<Attention>(&sub.block)) {
+        program.fewest_groups = std::min(program.fewest_groups, attention->groups);
         const AttentionEntries entries = EntriesOf(state, first);
         layer.emplace_back(
             MakeAttention(*attention, base, norm, state.spec, entries, weights));
         readings.push_back({.attention = attention, .base = base, .entries = entries});
       } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
+        program.fewest_groups = std::min(program.fewest_groups, fast->heads);
         layer.emplace_back(
             MakeFastWeights(*fast, base, norm, state.spec, first, weights));
       } else {

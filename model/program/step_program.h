@@ -54,6 +54,10 @@ struct StepProgram {
     return sees_itself ? position : position - 1;
   }
 
+  // The fewest that a mixer has of what workers divide by head: groups of heads that
+  // share keys and values, or heads of fast weights.
+  int64_t fewest_groups = INT64_MAX;
+
   EmbedOp embed;
   std::vector<std::vector<SubLayerOp>> layers;
   std::optional<RememberOp> remember;

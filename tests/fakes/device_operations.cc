@@ -138,17 +138,17 @@ void LaunchAttend(const AttendCall& call) {
 }
 
 // The heads of a row meet within a launch: a worker's own, which are those that it
-// appended to, as whole rows and heads of a row.
+// appended to, as whole rows and groups of heads of a row.
 void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
-  const int64_t units = call.rows * call.heads, end = share.end(units);
+  const int64_t all = call.heads / call.sharing;
+  const int64_t units = call.rows * all, end = share.end(units);
   for (int64_t unit = share.begin(units); unit < end;) {
-    const int64_t row = unit / call.heads, head = unit % call.heads;
-    const int64_t rows = head > 0 ? 0 : (end - unit) / call.heads;
-    const int64_t heads =
-        rows > 0 ? call.heads : std::min(call.heads - head, end - unit);
-    LaunchAttend(HeadsOf(RowsOf(call, {row, row + std::max<int64_t>(rows, 1)}),
-                         {head, head + heads}));
-    unit += std::max<int64_t>(rows, 1) * heads;
+    const int64_t row = unit / all, group = unit % all;
+    const int64_t rows = group > 0 ? 0 : (end - unit) / all;
+    const int64_t groups = rows > 0 ? all : std::min(all - group, end - unit);
+    LaunchAttend(GroupsOf(RowsOf(call, {row, row + std::max<int64_t>(rows, 1)}),
+                          {group, group + groups}));
+    unit += std::max<int64_t>(rows, 1) * groups;
   }
 }
 

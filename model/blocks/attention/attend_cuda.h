@@ -19,7 +19,8 @@ struct AttendScratch {
   uint32_t* arrived = nullptr;  // [rows H], zeros; a call leaves them so
 };
 
-// The append of what rows attend to, where no row attends to what another appends.
+// The append of what rows attend to, where no row attends to what another appends, nor
+// a head to what another head's does.
 struct AttendAppend {
   const AppendCall* call = nullptr;  // null: it was done before
   uint32_t* wrong = nullptr;         // as of Append
@@ -76,7 +77,7 @@ class AttendUnit {
     // The unit before has read its own of both before its last barrier.
     if (thread_ < count_)
       blocks()[thread_] = range_.blocks[begin_ + thread_ - range_.base];
-    const float* const query_row = call_.query.row(row_) + head_ * call_.head_stride;
+    const float* const query_row = call_.query.row(row_) + call_.QueryAt(head_);
     for (int i = thread_; i < width_; i += team_) query()[i] = query_row[i];
     // A row's own position is in its last group.
     if (append_.call != nullptr && number == groups_ - 1 && thread_ < kWarp) {
@@ -97,7 +98,7 @@ class AttendUnit {
                                  return values_.data + b * kBlockPositions * width_;
                                })
                  : SumOfValues(column, odd, [&](int b) {
-                     return blocks()[b] + call_.value_offset + at() * kBlockPositions;
+                     return blocks()[b] + call_.value_offset + kept();
                    });
     });
     TeamBarrier(team_);
@@ -135,6 +136,8 @@ class AttendUnit {
 
   // In global memory. They are made where they are needed, to keep registers free.
   MNEMON_DEVICE int64_t at() const { return head_ * call_.width; }
+  // Of the group's keys and values within a block.
+  MNEMON_DEVICE int64_t kept() const { return call_.KeptAt(head_) * kBlockPositions; }
   MNEMON_DEVICE float* out() const { return call_.out.row(row_) + at(); }
   MNEMON_DEVICE float* sums() const {  // [groups][K]
     return scratch_.groups + AttendScratchFloats(call_, scratch_.first_group[row_]) +
@@ -156,8 +159,7 @@ class AttendUnit {
   MNEMON_DEVICE float ScoreOf(int b) const {
     const int64_t block = (begin_ + b) * kBlockPositions;
     const int64_t row = call_.zero_row - range_.query + block + Place();
-    const float* const keys =
-        blocks()[b] + call_.key_offset + at() * kBlockPositions + Place();
+    const float* const keys = blocks()[b] + call_.key_offset + kept() + Place();
     const float* const relative =
         call_.relative_key == nullptr
             ? nullptr
@@ -227,7 +229,7 @@ class AttendUnit {
   MNEMON_DEVICE bool BringValues() const {
     const int floats = kBlockPositions * width_;
     if (width_ % 4 != 0 || values_.count < int64_t{count_} * floats) return false;
-    const int64_t offset = call_.value_offset + at() * kBlockPositions;
+    const int64_t offset = call_.value_offset + kept();
     // Blocks are alike.
     if (!OnSixteenBytes(blocks()[0] + offset)) return false;
     for (int b = 0; b < count_; ++b) {

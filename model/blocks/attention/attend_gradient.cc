@@ -75,8 +75,8 @@ class Attention {
     for (int64_t e = 0; relative() && e <= shape_.farthest(); ++e) {
       *to.drelative_bias.row(e) = scratch_.dbias[e];
     }
-    Scatter(scratch_.dkeys, to.dmemory_key, to.dkey);
-    Scatter(scratch_.dvalues, to.dmemory_value, to.dvalue);
+    Scatter(scratch_.dkeys, to.adds, to.dmemory_key, to.dkey);
+    Scatter(scratch_.dvalues, to.adds, to.dmemory_value, to.dvalue);
   }
 
  private:
@@ -287,14 +287,16 @@ class Attention {
                to.drelative.stride);
   }
 
-  void Scatter(const AlignedVector<Real>& sums, const RowsOfReal<Real>& memory,
-               const RowsOfReal<Real>& own) const {
+  void Scatter(const AlignedVector<Real>& sums, bool adds,
+               const RowsOfReal<Real>& memory, const RowsOfReal<Real>& own) const {
     const Real* at = sums.data();
     for (int64_t j = 0; j < shape_.keys(); ++j, at += stride_) {
-      if (j >= shape_.memory) {
-        std::copy_n(at, shape_.width, own.row(j - shape_.memory));
-      } else if (memory.data != nullptr) {
-        std::copy_n(at, shape_.width, memory.row(j));
+      if (j < shape_.memory && memory.data == nullptr) continue;
+      Real* const to = j < shape_.memory ? memory.row(j) : own.row(j - shape_.memory);
+      if (adds) {
+        AddScaled<Real>(shape_.width, 1, at, to, to);
+      } else {
+        std::copy_n(at, shape_.width, to);
       }
     }
   }

@@ -93,6 +93,7 @@ struct AttentionGradients {
   RowsOfReal<Real> dquery;                      // [T, K]
   RowsOfReal<Real> dmemory_key, dmemory_value;  // [M, K]; null data: not wanted
   RowsOfReal<Real> dkey, dvalue;                // [T, K]
+  bool adds = false;  // those of keys and values, to what another head's have left
   // Where positions are relative: of q + u; of R and S, by distance as in RelativeHead,
   // `drelative_bias` with a stride of its own.
   RowsOfReal<Real> dbiased_query;   // [T, K]

@@ -40,7 +40,8 @@ class AttendTile {
         unit.key_range = &call.key_ranges[row + r];
         unit.head = head + h;
         unit.at = unit.head * call.width;
-        unit.query = call.query.row(row + r) + unit.head * call.head_stride;
+        unit.kept = call.KeptAt(unit.head);
+        unit.query = call.query.row(row + r) + call.QueryAt(unit.head);
         Fetch(unit.query, call.width);
         unit.scores = scratch;
         unit.odd = scratch + kGroupBlocks * kBlockPositions;

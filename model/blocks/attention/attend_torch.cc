@@ -23,6 +23,14 @@ at::Tensor SplitHeads(const at::Tensor& x, int64_t heads) {
       .reshape({heads * batch, time, width});
 }
 
+at::Tensor ShareHeads(const at::Tensor& x, int64_t groups, int64_t sharing) {
+  if (sharing == 1) return x;
+  const int64_t batch = x.size(0) / groups, keys = x.size(1), width = x.size(2);
+  return x.view({groups, 1, batch, keys, width})
+      .expand({groups, sharing, batch, keys, width})
+      .reshape({groups * sharing * batch, keys, width});
+}
+
 at::Tensor MergeHeads(const at::Tensor& x, int64_t heads) {
   const int64_t batch = x.size(0) / heads, time = x.size(1), width = x.size(2);
   return x.view({heads, batch, time, width})

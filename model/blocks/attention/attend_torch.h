@@ -14,6 +14,8 @@ namespace mnemon {
 
 // x [B, T, D] -> [H*B, T, K].
 at::Tensor SplitHeads(const at::Tensor& x, int64_t heads);
+// Of G heads [G*B, J, K], each for as many as share it -> [H*B, J, K].
+at::Tensor ShareHeads(const at::Tensor& x, int64_t groups, int64_t sharing);
 // x [H*B, T, K] -> [B, T, D].
 at::Tensor MergeHeads(const at::Tensor& x, int64_t heads);
 

@@ -13,16 +13,17 @@ namespace mnemon {
 // Scaled dot-product attention of each row and head over its range of keys:
 //   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
 //   out = sum_j softmax(s)_j v_j
-// Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
-// head [H][16][K].
+// Within a block keys are columns [G K][16], values rows, group by group [G][16][K],
+// and f, which is there with G = H alone, columns [H][16].
 struct AttendCall {
   int64_t rows = 0;
-  int64_t heads = 0;
-  int64_t width = 0;  // K of a head
+  int64_t heads = 0;    // H
+  int64_t sharing = 1;  // heads of a group, which share keys and values: H / G
+  int64_t width = 0;    // K of a head
   float scale = 1.0f;
-  ConstRows query{nullptr, 0};  // [rows], a head's at a multiple of head_stride
-  int64_t head_stride = 0;
-  Rows out;  // [rows, H K]
+  ConstRows query{nullptr, 0};  // [rows], see QueryAt
+  int64_t group_stride = 0;     // from a group's first query to the next group's
+  Rows out;                     // [rows, H K]
   const KeyRange* key_ranges = nullptr;
   int64_t groups = 0;      // the most of KeyGroups over the rows
   int64_t key_offset = 0;  // floats from the start of a block
@@ -35,6 +36,13 @@ struct AttendCall {
   int64_t table_rows = 0;
   int64_t zero_row = 0;
   const float* slopes = nullptr;  // [H]; null: none
+
+  // Where a head's query begins in a row.
+  constexpr int64_t QueryAt(int64_t head) const {
+    return head / sharing * group_stride + head % sharing * Padded(width);
+  }
+  // Where its group's keys and values begin among a position's [G K].
+  constexpr int64_t KeptAt(int64_t head) const { return head / sharing * width; }
 };
 
 // Where one row's key, value and folded bias go: a block and the place within it.
@@ -47,7 +55,7 @@ struct Place {
 // it wrote is finite.
 struct AppendCall {
   int64_t rows = 0;
-  int64_t heads = 0;
+  int64_t heads = 0;  // of keys and values: G
   int64_t width = 0;
   const Place* places = nullptr;
   ConstRows key{nullptr, 0};  // [rows], a head's at a multiple of head_stride
@@ -70,32 +78,31 @@ inline int64_t AttendUnitFloats(int64_t width, int64_t groups) {
 inline int64_t ScratchFloats(const AttendCall& call) {
   return kAttendUnits * AttendUnitFloats(call.width, call.groups);
 }
-// Those of heads begin .. end-1 alone.
-inline AppendCall HeadsOf(AppendCall call, Part heads) {
-  const int64_t rows = heads.begin * call.width;
-  call.heads = heads.size();
-  call.key.data += heads.begin * call.head_stride;
-  call.value.data += heads.begin * call.head_stride;
+// Those of groups begin .. end-1 alone.
+inline AppendCall GroupsOf(AppendCall call, Part groups) {
+  const int64_t rows = groups.begin * call.width;
+  call.heads = groups.size();
+  call.key.data += groups.begin * call.head_stride;
+  call.value.data += groups.begin * call.head_stride;
   call.key_offset += rows * kBlockPositions;
   call.value_offset += rows * kBlockPositions;
-  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += groups.begin * kBlockPositions;
   if (call.query_bias != nullptr) call.query_bias += rows;
   return call;
 }
 
-inline AttendCall HeadsOf(AttendCall call, Part heads) {
-  const int64_t rows = heads.begin * call.width;
-  call.heads = heads.size();
-  call.query.data += heads.begin * call.head_stride;
+inline AttendCall GroupsOf(AttendCall call, Part groups) {
+  const int64_t head = groups.begin * call.sharing, rows = head * call.width;
+  const int64_t kept = call.KeptAt(head) * kBlockPositions;
+  call.heads = groups.size() * call.sharing;
+  call.query.data += call.QueryAt(head);
   call.out.data += rows;
-  call.key_offset += rows * kBlockPositions;
-  call.value_offset += rows * kBlockPositions;
-  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  call.key_offset += kept;
+  call.value_offset += kept;
+  if (call.fold_offset >= 0) call.fold_offset += head * kBlockPositions;
   if (call.relative_key != nullptr) call.relative_key += rows * call.table_rows;
-  if (call.relative_bias != nullptr) {
-    call.relative_bias += heads.begin * call.table_rows;
-  }
-  if (call.slopes != nullptr) call.slopes += heads.begin;
+  if (call.relative_bias != nullptr) call.relative_bias += head * call.table_rows;
+  if (call.slopes != nullptr) call.slopes += head;
   return call;
 }
 

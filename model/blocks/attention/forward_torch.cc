@@ -81,23 +81,24 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
     call.next.push_back(Kept(a, source.detach()).contiguous());
   }
   const at::Tensor z = Normed(source, norm);
-  const auto heads_of = [&](const char* part, const at::Tensor& rows) {
-    return SplitHeads(Linear(rows, weights.Map(base + part)), a.heads);
-  };
   // Keys or values so far [H*B, J, K]: of carried rows, or of carried inputs.
   const auto rows = [&](const char* part, size_t entry) {
-    if (inputs) return heads_of(part, z);
-    // The carry keeps the type of the weights, autocast or not.
-    at::Tensor all = Linear(z, weights.Map(base + part)).to(z.scalar_type());
-    if (!call.carried.empty()) {
-      all = at::cat({call.carried[entry].flatten(2), all}, 1);
+    at::Tensor all = Linear(z, weights.Map(base + part));
+    if (!inputs) {
+      // The carry keeps the type of the weights, autocast or not.
+      all = all.to(z.scalar_type());
+      if (!call.carried.empty()) {
+        all = at::cat({call.carried[entry].flatten(2), all}, 1);
+      }
+      if (a.window != 0) {
+        call.next.push_back(Kept(a, all.view({batch, all.size(1), a.groups, a.width})));
+      }
     }
-    if (a.window != 0) {
-      call.next.push_back(Kept(a, all.view({batch, all.size(1), a.groups, a.width})));
-    }
-    return SplitHeads(all, a.heads);
+    return ShareHeads(SplitHeads(all, a.groups), a.groups, a.sharing());
   };
-  RelativeQuery query{.q = heads_of(".query", z.narrow(1, z.size(1) - time, time)),
+  RelativeQuery query{.q = SplitHeads(Linear(z.narrow(1, z.size(1) - time, time),
+                                             weights.Map(base + ".query")),
+                                      a.heads),
                       .bias = {}};
   const at::Tensor k = rows(".key", 0), v = rows(".value", 1);
   const int64_t keys = k.size(1);
@@ -123,12 +124,15 @@ AttentionOutput ForwardWhole(const Attention& a, const NamedTensors& weights,
                              const at::Tensor& x, const ScoreMask& mask,
                              const Dropout& drop) {
   const at::Tensor z = Normed(x, norm);
-  const auto heads_of = [&](const char* part) {
-    return SplitHeads(Linear(z, weights.Map(base + part)), a.heads);
+  const auto heads_of = [&](const char* part, int64_t heads) {
+    return SplitHeads(Linear(z, weights.Map(base + part)), heads);
+  };
+  const auto kept = [&](const char* part) {
+    return ShareHeads(heads_of(part, a.groups), a.groups, a.sharing());
   };
   return Finish(
       a, weights, base,
-      Attend(heads_of(".query"), heads_of(".key"), heads_of(".value"), mask, drop));
+      Attend(heads_of(".query", a.heads), kept(".key"), kept(".value"), mask, drop));
 }
 
 at::Tensor NotebookMap(const Attention& a, const NamedTensors& weights,

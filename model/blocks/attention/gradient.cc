@@ -43,12 +43,14 @@ AttentionBlock<Real>::AttentionBlock(const Attention& attention,
       site_(place.site),
       width_(place.width),
       heads_(attention.heads),
+      sharing_(attention.sharing()),
       head_width_(attention.width),
       all_(heads_ * head_width_),
+      kept_(attention.groups * head_width_),
       norm_(layout, place),
       query_(layout, place.base + ".query", all_, width_),
-      key_(layout, place.base + ".key", all_, width_),
-      value_(layout, place.base + ".value", all_, width_),
+      key_(layout, place.base + ".key", kept_, width_),
+      value_(layout, place.base + ".value", kept_, width_),
       output_(layout, place.base + ".output", width_, all_) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
   if (attention.relative() == nullptr) return;
@@ -99,21 +101,19 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
     return RowsOfReal<const Real>{carry[entry].values.data(), width};
   };
   if (memory_.count > 0 && options_.memory == AttentionMemory::kKeys) {
-    memory_.given_keys = rows_of(0, all_);
-    memory_.given_values = rows_of(1, all_);
+    memory_.given_keys = rows_of(0, kept_);
+    memory_.given_values = rows_of(1, kept_);
   } else if (memory_.count > 0) {
     memory_.inputs = rows_of(0, width_);
   }
   const int64_t rows = step.rows();
   norm_.Reserve(rows);
-  for (Slab<Real>* slab : {&queries_, &keys_, &values_, &mixed_}) {
-    slab->Reserve(rows, all_);
-  }
+  for (Slab<Real>* slab : {&queries_, &mixed_}) slab->Reserve(rows, all_);
+  for (Slab<Real>* slab : {&keys_, &values_}) slab->Reserve(rows, kept_);
   softmax_.resize(static_cast<size_t>(rows * heads_));
   AttentionBlockRows<Real>& g = *shared_;
-  for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue}) {
-    slab->Reserve(rows, all_);
-  }
+  for (Slab<Real>* slab : {&g.dmixed, &g.dquery}) slab->Reserve(rows, all_);
+  for (Slab<Real>* slab : {&g.dkey, &g.dvalue}) slab->Reserve(rows, kept_);
   g.dnormed.Reserve(rows, width_);
   if (step.dropout) g.dout.Reserve(rows, width_);
   if (tables_) {
@@ -129,7 +129,7 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   for (Slab<Real>* slab :
        {&memory_.keys, &memory_.values, &g.dmemory_key, &g.dmemory_value}) {
-    slab->Reserve(memory, all_);
+    slab->Reserve(memory, kept_);
   }
 }
 
@@ -152,6 +152,7 @@ template <class Real>
 AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
                                                int64_t sequence, int64_t head) {
   const int64_t row = sequence * step.time, column = head * head_width_;
+  const int64_t kept = head / sharing_ * head_width_;
   AttentionHead<Real> out = {
       .shape = Shape(step),
       .scale = static_cast<Real>(1.0 / std::sqrt(static_cast<double>(head_width_))),
@@ -162,17 +163,17 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
       .query = queries_.rows(row, column),
       .memory_key = {},
       .memory_value = {},
-      .key = keys_.rows(row, column),
-      .value = values_.rows(row, column),
+      .key = keys_.rows(row, kept),
+      .value = values_.rows(row, kept),
       .out = mixed_.rows(row, column),
       .moments = softmax_.data() + (sequence * heads_ + head) * step.time};
   if (memory_.count > 0) {
     const int64_t first = sequence * memory_.count;
     const bool projected = projects_memory();
-    out.memory_key = projected ? memory_.keys.rows(first, column)
-                               : memory_.given_keys.from(first, column);
-    out.memory_value = projected ? memory_.values.rows(first, column)
-                                 : memory_.given_values.from(first, column);
+    out.memory_key = projected ? memory_.keys.rows(first, kept)
+                               : memory_.given_keys.from(first, kept);
+    out.memory_value = projected ? memory_.values.rows(first, kept)
+                                 : memory_.given_values.from(first, kept);
   }
   if (step.dropout) {
     out.dropout = {.mask = &*step.dropout,
@@ -209,10 +210,10 @@ void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part m
 }
 
 template <class Real>
-void AttentionBlock<Real>::Mix(const PassStep<Real>& step, Part heads,
+void AttentionBlock<Real>::Mix(const PassStep<Real>& step, Part groups,
                                PassScratch<Real>& scratch) {
   auto& own = scratch.template Of<AttentionScratch<Real>>();
-  for (int64_t i = heads.begin; i < heads.end; ++i) {
+  for (int64_t i = groups.begin * sharing_; i < groups.end * sharing_; ++i) {
     AttentionForward(Head(step, i / heads_, i % heads_), own);
   }
 }
@@ -236,26 +237,28 @@ void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
 }
 
 template <class Real>
-void AttentionBlock<Real>::MixBackward(const PassStep<Real>& step, Part heads,
+void AttentionBlock<Real>::MixBackward(const PassStep<Real>& step, Part groups,
                                        PassScratch<Real>& scratch) {
   AttentionBlockRows<Real>& g = *shared_;
   const int64_t distances = tables_ ? TableRows(step).size() : 0;
   auto& own = scratch.template Of<AttentionScratch<Real>>();
-  for (int64_t i = heads.begin; i < heads.end; ++i) {
+  for (int64_t i = groups.begin * sharing_; i < groups.end * sharing_; ++i) {
     const int64_t b = i / heads_, h = i % heads_;
     const int64_t row = b * step.time, column = h * head_width_;
+    const int64_t kept = h / sharing_ * head_width_;
     AttentionGradients<Real> to = {.dout = g.dmixed.rows(row, column),
                                    .dquery = g.dquery.rows(row, column),
                                    .dmemory_key = {},
                                    .dmemory_value = {},
-                                   .dkey = g.dkey.rows(row, column),
-                                   .dvalue = g.dvalue.rows(row, column),
+                                   .dkey = g.dkey.rows(row, kept),
+                                   .dvalue = g.dvalue.rows(row, kept),
+                                   .adds = h % sharing_ > 0,
                                    .dbiased_query = {},
                                    .drelative = {},
                                    .drelative_bias = {}};
     if (projects_memory()) {
-      to.dmemory_key = g.dmemory_key.rows(b * memory_.count, column);
-      to.dmemory_value = g.dmemory_value.rows(b * memory_.count, column);
+      to.dmemory_key = g.dmemory_key.rows(b * memory_.count, kept);
+      to.dmemory_value = g.dmemory_value.rows(b * memory_.count, kept);
     }
     if (tables_) {
       to.dbiased_query = g.dbiased_query.rows(row, column);
@@ -311,12 +314,12 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
     const RowsOfReal<const Real> in = memory_.standard.rows();
     const NormedSums<Real> to = MemorySums(step.gradients, projection);
     jobs.Add(WeightGradientCall<Real>{
-        .outputs = all_,
+        .outputs = kept_,
         .inputs = width_,
         .parts = {{memory, dy.data, dy.stride, in.data, in.stride}},
         .shards = step.shards,
         .out = to.outer});
-    jobs.Add(VectorGradientCall<Real>{.width = all_,
+    jobs.Add(VectorGradientCall<Real>{.width = kept_,
                                       .parts = {{.layout = memory, .dz = dy, .x = {}}},
                                       .shards = step.shards,
                                       .bias = to.dy});
@@ -337,13 +340,13 @@ template <class Real>
 int64_t AttentionBlock<Real>::more_sums() const {
   const bool needed =
       options_.memory == AttentionMemory::kInputs && options_.most_memory > 0;
-  return needed ? 2 * all_ * (width_ + 1) : 0;
+  return needed ? 2 * kept_ * (width_ + 1) : 0;
 }
 
 template <class Real>
 NormedSums<Real> AttentionBlock<Real>::MemorySums(Real* sums, int projection) const {
-  Real* const outer = sums + more_sums_ + projection * all_ * (width_ + 1);
-  return {.outer = outer, .dy = outer + all_ * width_};
+  Real* const outer = sums + more_sums_ + projection * kept_ * (width_ + 1);
+  return {.outer = outer, .dy = outer + kept_ * width_};
 }
 
 template <class Real>
@@ -367,8 +370,8 @@ std::vector<typename PassCarry<Real>::Entry> AttentionBlock<Real>::Continue(
   if (options_.memory == AttentionMemory::kInputs) {
     entries.push_back(LastRows(step, width_, memory_.inputs, x));
   } else {
-    entries.push_back(LastRows(step, all_, memory_.given_keys, keys_.rows()));
-    entries.push_back(LastRows(step, all_, memory_.given_values, values_.rows()));
+    entries.push_back(LastRows(step, kept_, memory_.given_keys, keys_.rows()));
+    entries.push_back(LastRows(step, kept_, memory_.given_values, values_.rows()));
   }
   return entries;
 }

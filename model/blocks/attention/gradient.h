@@ -45,10 +45,11 @@ struct AttentionBlockRows {
   Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
   Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
   Slab<Real> dmixed;                      // of Attend's output [rows, H K]
-  Slab<Real> dquery, dkey, dvalue;        // [rows, H K]
+  Slab<Real> dquery;                      // [rows, H K]
+  Slab<Real> dkey, dvalue;                // [rows, G K]
   Slab<Real> dbiased_query;               // of q + u
   Slab<Real> dnormed;                     // [rows, D]
-  Slab<Real> dmemory_key, dmemory_value;  // [B memory, H K]
+  Slab<Real> dmemory_key, dmemory_value;  // [B memory, G K]
   Slab<Real> drelative, drelative_bias;   // [B distances, H K], [B distances, H]
 };
 
@@ -71,12 +72,13 @@ class AttentionBlock final : public MixerBlock<Real> {
   }
   void Project(const PassStep<Real>& step, Part rows, Part memory,
                RowsOfReal<const Real> x) override;
-  void Mix(const PassStep<Real>& step, Part heads, PassScratch<Real>& scratch) override;
+  void Mix(const PassStep<Real>& step, Part groups,
+           PassScratch<Real>& scratch) override;
   void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
               RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
   void FinishBackward(const PassStep<Real>& step, Part rows,
                       RowsOfReal<const Real> dout, PassScratch<Real>& scratch) override;
-  void MixBackward(const PassStep<Real>& step, Part heads,
+  void MixBackward(const PassStep<Real>& step, Part groups,
                    PassScratch<Real>& scratch) override;
   void ProjectBackward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                        RowsOfReal<const Real> dout, RowsOfReal<Real> dx) override;
@@ -105,18 +107,19 @@ class AttentionBlock final : public MixerBlock<Real> {
 
   const AttentionOptions options_;
   const std::shared_ptr<AttentionBlockRows<Real>> shared_;
-  const int64_t site_, width_, heads_, head_width_;
-  const int64_t all_;  // H K
+  const int64_t site_, width_, heads_, sharing_, head_width_;
+  const int64_t all_, kept_;  // H K, G K
   InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
   std::optional<RelativeTables<Real>> tables_;  // where positions are relative
-  Slab<Real> queries_, keys_, values_, mixed_;  // [rows, H K]
+  Slab<Real> queries_, mixed_;                  // [rows, H K]
+  Slab<Real> keys_, values_;                    // [rows, G K]
   // Of the batch: rows of each sequence, of keys and values or of inputs.
   struct {
     int64_t count = 0;  // M
     RowsOfReal<const Real> given_keys, given_values, inputs;
     Slab<Real> standard;      // [B M, D], normed without gain and bias
-    Slab<Real> keys, values;  // [B M, H K], projected
+    Slab<Real> keys, values;  // [B M, G K], projected
   } memory_;
   int64_t more_sums_ = 0;
   std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]

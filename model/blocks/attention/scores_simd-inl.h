@@ -21,7 +21,8 @@ namespace HWY_NAMESPACE {
 struct AttendUnit {
   const KeyRange* key_range = nullptr;
   int64_t head = 0;
-  int64_t at = 0;  // of the head within a row
+  int64_t at = 0;    // of the head within a row
+  int64_t kept = 0;  // of its group within a position's keys and values
   const float* query = nullptr;
   float* scores = nullptr;  // [kGroupBlocks][16], of the group
   float* odd = nullptr;     // [K], sums over odd positions of the group
@@ -42,7 +43,7 @@ struct AttendUnit {
 
 HWY_INLINE const float* Values(const AttendCall& call, const AttendUnit& unit,
                                int64_t block) {
-  return unit.Block(block) + call.value_offset + unit.at * kBlockPositions;
+  return unit.Block(block) + call.value_offset + unit.kept * kBlockPositions;
 }
 
 // The row of the relative tables for the first position of a block; later ones follow.
@@ -108,7 +109,7 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
   V16 score[kRows][kBlocks];
   for (int b = 0; b < kBlocks; ++b) {
     key[b] =
-        units[0].Block(block + b) + call.key_offset + units[0].at * kBlockPositions;
+        units[0].Block(block + b) + call.key_offset + units[0].kept * kBlockPositions;
   }
   for (int r = 0; r < kRows; ++r) {
     query[r] = units[r].query;

@@ -28,7 +28,13 @@ std::vector<std::string> FaultsOf(const Attention& a, int64_t context) {
   };
   require(a.heads >= 1 && a.groups >= 1 && a.width >= 1, "no heads, groups or width");
   if (!faults.empty()) return faults;
-  require(a.groups == a.heads, "groups of several heads");
+  require(a.heads % a.groups == 0,
+          StrCat(a.groups, " groups that do not divide ", a.heads, " heads"));
+  const bool shared = a.groups != a.heads;
+  require(!shared || a.sees == Attention::Sees::kPast,
+          "groups of several heads in attention to more than the past");
+  require(!shared || a.relative() == nullptr,
+          "groups of several heads with relative positions");
   require(a.window || context != StateSpec::kUnlimited,
           "neither a window nor a context");
   require(a.sees != Attention::Sees::kAll || !a.window,

@@ -6,7 +6,8 @@
 //   s(i,j) = c q_i.k_j + position term,  c = 1/sqrt(K)
 //   y_i = W_o [sum_j softmax_j(s(i,j)) v_j of every head] + b_o
 // "Attention Is All You Need" (Vaswani et al., 2017), section 3.2. A query head h reads
-// the keys and values of group h G/H. The position term is one of
+// the keys and values of group h G/H ("GQA", Ainslie et al., 2023); G = H but for
+// attention to the past without learned tables. The position term is one of
 //   linear biases  -slope_h |i - j|                    (Press, Smith, Lewis, 2021)
 //   learned tables c (u.k_j + q_i.R[z - d] + S[z - d]), d = i - j, z = `zero_row`
 //     ("Transformer-XL", Dai et al., 2019, section 3.3, with R and S in place of
@@ -56,10 +57,9 @@ struct Attention {
     bool operator==(const Biases&) const = default;
   };
 
-  int64_t heads = 1;  // H
-  // G, of heads that share keys and values; what is computed so far has G = H.
-  int64_t groups = 1;
-  int64_t width = 1;  // K, of a head
+  int64_t heads = 1;   // H
+  int64_t groups = 1;  // G, of heads that share keys and values; divides H
+  int64_t width = 1;   // K, of a head
   Sees sees = Sees::kPast;
   // Positions before its own that a query sees at most; none: all of them, in a model
   // that has a context.
@@ -70,6 +70,7 @@ struct Attention {
   Biases biases = {};
   std::variant<std::monostate, Alibi, RelativePositions> positions = {};
 
+  int64_t sharing() const { return heads / groups; }  // heads of a group
   const RelativePositions* relative() const {
     return std::get_if<RelativePositions>(&positions);
   }

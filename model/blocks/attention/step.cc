@@ -14,7 +14,7 @@ AppendCall MakeAppend(const Attention& a, const std::string& base,
                       const StateSpec& spec, const AttentionEntries& entries,
                       StepWeights& weights) {
   AppendCall append;
-  append.heads = a.heads;
+  append.heads = a.groups;
   append.width = a.width;
   append.key_offset = spec.offset(entries.key);
   append.value_offset = spec.offset(entries.value);
@@ -30,17 +30,18 @@ AttentionOp MakeAttention(const Attention& a, const std::string& base,
   AttentionOp op;
   op.norm = norm;
   op.appends = a.sees != Attention::Sees::kMemory;
-  std::vector<std::string> maps = {base + ".query"};
+  std::vector<HeadRows> maps = {{base + ".query", a.sharing()}};
   if (op.appends) {
-    maps.push_back(base + ".key");
-    maps.push_back(base + ".value");
+    maps.push_back({base + ".key"});
+    maps.push_back({base + ".value"});
     op.append = MakeAppend(a, base, spec, entries, weights);
   }
   op.project = weights.ByHead(maps, a.width);
-  op.head_stride = StepWeights::HeadStride(maps.size(), a.width);
+  op.group_stride = StepWeights::GroupStride(maps, a.width);
   op.output = weights.Linear({base + ".output"}, {.slice = a.width});
   AttendCall& attend = op.attend;
   attend.heads = a.heads;
+  attend.sharing = a.sharing();
   attend.width = a.width;
   attend.scale = ScaleOf(a);
   attend.key_offset = spec.offset(entries.key);

@@ -15,16 +15,19 @@
 namespace mnemon {
 
 // x + W_o attend(W_q norm(x)), in one sub-layer. The matrix that makes queries, keys
-// and values has the rows of a head in panels of its own: `head_stride` outputs for
-// each head, its query first, then its key and value where `appends`.
+// and values has the rows of a head in panels of its own: `group_stride` outputs for
+// each group, the queries of its heads first, then its key and value where `appends`.
 struct AttentionOp {
   NormView norm;  // no gain: none
   MatrixView project;
-  int64_t head_stride = 0;
+  int64_t group_stride = 0;
   bool appends = true;  // else a RememberOp has appended
   AppendCall append;    // without rows; likewise attend
   AttendCall attend;
   MatrixView output;  // a slice per head
+
+  // Where a group's key begins among its outputs.
+  int64_t key_column() const { return attend.sharing * Padded(attend.width); }
 };
 
 // Entries of a state spec that attention reads.

@@ -11,17 +11,17 @@ namespace {
 
 float Score(const AttendCall& call, const KeyRange& key_range, const float* query,
             int64_t head, int64_t position) {
-  const int64_t at = head * call.width;
+  const int64_t at = head * call.width, kept = call.KeptAt(head);
   const float* block = key_range.blocks[position / kBlockPositions - key_range.base];
   const int64_t place = position % kBlockPositions;
   const int64_t distance = key_range.query - position;
   const int64_t row = call.zero_row - distance;
   float score = 0;
-  for (int64_t i = at; i < at + call.width; ++i) {
-    float key = block[call.key_offset + i * kBlockPositions + place];
+  for (int64_t i = 0; i < call.width; ++i) {
+    float key = block[call.key_offset + (kept + i) * kBlockPositions + place];
     if (call.relative_key != nullptr)
-      key += call.relative_key[i * call.table_rows + row];
-    score = std::fma(query[i - at], key, score);
+      key += call.relative_key[(at + i) * call.table_rows + row];
+    score = std::fma(query[i], key, score);
   }
   if (call.fold_offset >= 0) {
     score += block[call.fold_offset + head * kBlockPositions + place];
@@ -68,7 +68,7 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
     float* out = call.out.row(r);
     std::fill_n(out + at, call.width, 0.0f);
     const auto score = [&](int64_t p) {
-      return Score(call, key_range, call.query.row(r) + h * call.head_stride, h, p);
+      return Score(call, key_range, call.query.row(r) + call.QueryAt(h), h, p);
     };
     float most = -HUGE_VALF, total = 0;
     for (int64_t p = key_range.first; p <= key_range.last; ++p)
@@ -78,7 +78,8 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
     }
     for (int64_t p = key_range.first; p <= key_range.last; ++p) {
       const float* block = key_range.blocks[p / kBlockPositions - key_range.base];
-      const float* value = block + call.value_offset + at * kBlockPositions +
+      const float* value = block + call.value_offset +
+                           call.KeptAt(h) * kBlockPositions +
                            p % kBlockPositions * call.width;
       const float weight = std::exp(score(p) - most) / total;
       for (int64_t i = at; i < at + call.width; ++i) out[i] += weight * value[i - at];

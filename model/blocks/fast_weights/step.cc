@@ -8,9 +8,10 @@ FastWeightsOp MakeFastWeights(const FastWeights& fast, const std::string& base,
                               StepWeights& weights) {
   FastWeightsOp op;
   op.norm = norm;
-  op.project = weights.ByHead({base + ".query", base + ".key", base + ".value"},
-                              fast.width, {.exact = true});
-  op.head_stride = StepWeights::HeadStride(3, fast.width);
+  const std::vector<HeadRows> maps = {
+      {base + ".query"}, {base + ".key"}, {base + ".value"}};
+  op.project = weights.ByHead(maps, fast.width, {.exact = true});
+  op.head_stride = StepWeights::GroupStride(maps, fast.width);
   if (fast.rule == UpdateRule::kDelta) {
     op.gate = weights.Linear({base + ".gate"}, {.exact = true});
   }

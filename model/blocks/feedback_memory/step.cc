@@ -29,20 +29,20 @@ const float* MakeMix(StepWeights& weights) {
 RememberOp MakeRemember(const FeedbackMemory& memory,
                         const std::vector<MemoryReading>& readings,
                         const StateSpec& spec, StepWeights& weights) {
-  std::vector<std::string> maps;
+  std::vector<HeadRows> maps;
   if (memory.shared) {
-    maps = {names::kMemoryKey, names::kMemoryValue};
+    maps = {{names::kMemoryKey}, {names::kMemoryValue}};
   } else {
     for (const MemoryReading& reading : readings) {
-      maps.push_back(reading.base + ".key");
-      maps.push_back(reading.base + ".value");
+      maps.push_back({reading.base + ".key"});
+      maps.push_back({reading.base + ".value"});
     }
   }
   const int64_t width = readings[0].attention->width;
   RememberOp op{.mix = MakeMix(weights),
                 .maps = weights.ByHead(maps, width),
-                .head_stride = StepWeights::HeadStride(maps.size(), width),
-                .pair_stride = memory.shared ? 0 : StepWeights::HeadStride(2, width),
+                .head_stride = StepWeights::GroupStride(maps, width),
+                .pair_stride = memory.shared ? 0 : 2 * Padded(width),
                 .appends = {}};
   for (const MemoryReading& reading : readings) {
     op.appends.push_back(

@@ -121,7 +121,7 @@ void HashAttend(const CpuOperations& operations, BitHash& hash) {
                              .width = kWidth,
                              .scale = 0.3f,
                              .query = {rows.data(), kRow},
-                             .head_stride = kWidth,
+                             .group_stride = kWidth,
                              .out = {out.data(), kRow},
                              .key_ranges = key_ranges.data(),
                              .groups = KeyGroups(key_ranges[0]),

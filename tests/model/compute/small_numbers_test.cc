@@ -125,7 +125,7 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
                            .heads = 1,
                            .width = kWidth,
                            .query = {key.data(), kWidth},
-                           .head_stride = kWidth,
+                           .group_stride = kWidth,
                            .out = {out_.data(), kWidth},
                            .key_ranges = &key_range,
                            .groups = 1,

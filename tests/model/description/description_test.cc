@@ -61,8 +61,24 @@ TEST(DescriptionTest, FaultsAreNamed) {
       {"dropout 1", [](ModelDescription& m) { m.dropout = 1; }},
       {"layer 0, block ff: no name of its own",
        [](ModelDescription& m) { m.layers[0][0].name = "ff"; }},
-      {"block attn: groups of several heads",
-       [](ModelDescription& m) { AttentionOf(m).groups = 1; }},
+      {"block attn: 3 groups that do not divide 2 heads",
+       [](ModelDescription& m) { AttentionOf(m).groups = 3; }},
+      {"block attn: groups of several heads with relative positions",
+       [](ModelDescription& m) {
+         AttentionOf(m).groups = 1;
+         AttentionOf(m).positions = RelativePositions{.rows = 9, .zero_row = 8};
+       }},
+      {"groups of several heads in attention to more than the past",
+       [](ModelDescription& m) {
+         AttentionOf(m).groups = 1;
+         AttentionOf(m).sees = Attention::Sees::kAll;
+       }},
+      {"groups of several heads over whole sequences",
+       [](ModelDescription& m) {
+         AttentionOf(m).groups = 1;
+         m.whole_sequences = true;
+         m.head.classifier.emplace();
+       }},
       {"block attn: a size that is not in",
        [](ModelDescription& m) { AttentionOf(m).window = -1; }},
       {"neither a window nor a context",

@@ -128,6 +128,8 @@ class Maker {
       }
       relative.past = farthest;
       attention.positions = relative;
+    } else if (kind_ == RandomKind::kPast && Often(2)) {
+      attention.heads *= From(2, 3);
     }
     return attention;
   }

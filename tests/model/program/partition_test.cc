@@ -21,7 +21,7 @@ StepBatch Batch(const std::vector<int64_t>& counts) {
 // The other way, where there is one.
 StepPartition Divided(const StepBatch& batch, size_t workers) {
   StepPartition partition;
-  partition.workers.resize(workers);
+  partition.runs.resize(workers);
   Divide(batch, OtherWay(batch, {}, static_cast<int64_t>(workers)), partition);
   return partition;
 }
@@ -29,9 +29,9 @@ StepPartition Divided(const StepBatch& batch, size_t workers) {
 TEST(Divide, FewRowsGoByHead) {
   const StepPartition partition = Divided(Batch({1, 3}), 3);
   ASSERT_EQ(partition.way, Way::kByHead);
-  for (const StepPartition::Worker& worker : partition.workers) {
-    EXPECT_EQ(worker.runs.begin, 0);
-    EXPECT_EQ(worker.runs.end, 2);
+  for (const Part& runs : partition.runs) {
+    EXPECT_EQ(runs.begin, 0);
+    EXPECT_EQ(runs.end, 2);
   }
   EXPECT_EQ(Divided(Batch({1, kRowsByHead}), 3).way, Way::kByOperation);
 }
@@ -49,23 +49,19 @@ TEST(Divide, OneWorkerGoesByOperation) {
   EXPECT_EQ(Divided(Batch({1}), 1).way, Way::kByOperation);
 }
 
-TEST(Divide, OfMoreWorkersThanHeadsTheLastHaveNone) {
-  EXPECT_EQ(Divided(Batch({1}), 5).way, Way::kByHead);
-  std::vector<int64_t> heads, slices;
-  for (int64_t worker = 0; worker < 5; ++worker) {
-    heads.push_back(PartOf(4, worker, 5).size());
-    slices.push_back(PartOf(8, worker, 5).size());
-  }
-  EXPECT_THAT(heads, testing::ElementsAre(1, 1, 1, 1, 0));
-  EXPECT_THAT(slices, testing::ElementsAre(2, 2, 1, 2, 1));
+TEST(Divide, MoreWorkersThanGroupsOfHeadsGoByOperation) {
+  StepProgram program;
+  program.fewest_groups = 4;
+  EXPECT_EQ(OtherWay(Batch({1}), program, 4), Way::kByHead);
+  EXPECT_EQ(OtherWay(Batch({1}), program, 5), Way::kByOperation);
 }
 
 TEST(Divide, ManyRowsGoAloneWhereTheyAreEven) {
   const std::vector<int64_t> even(32, 1);
   const StepPartition partition = Divided(Batch(even), 2);
   ASSERT_EQ(partition.way, Way::kAlone);
-  EXPECT_EQ(partition.workers[0].runs.size(), 16);
-  EXPECT_EQ(partition.workers[1].runs.end, 32);
+  EXPECT_EQ(partition.runs[0].size(), 16);
+  EXPECT_EQ(partition.runs[1].end, 32);
   const auto way = [](int64_t rows, size_t workers) {
     return Divided(Batch(std::vector<int64_t>(rows, 1)), workers).way;
   };
@@ -84,11 +80,11 @@ TEST(Divide, NoWorkerThatGoesAloneHasMoreThanItsRoom) {
       const StepPartition partition = Divided(batch, static_cast<size_t>(workers));
       if (partition.way != Way::kAlone) continue;
       int64_t next = 0;
-      for (const StepPartition::Worker& worker : partition.workers) {
-        EXPECT_EQ(worker.runs.begin, next);
-        next = worker.runs.end;
+      for (const Part& runs : partition.runs) {
+        EXPECT_EQ(runs.begin, next);
+        next = runs.end;
         int64_t rows = 0;
-        for (int64_t r = worker.runs.begin; r < worker.runs.end; ++r) {
+        for (int64_t r = runs.begin; r < runs.end; ++r) {
           rows += batch.runs[static_cast<size_t>(r)].count;
         }
         EXPECT_LE(rows, MostRowsAlone(batch.rows(), workers));

@@ -14,7 +14,7 @@ int64_t MostGroups(const std::vector<KeyRange>& key_ranges) {
 }
 
 struct AttendOptions {
-  int64_t heads = 2, width = 16;
+  int64_t heads = 2, sharing = 1, width = 16;
   bool relative = false, fold = false, slopes = false;
 };
 
@@ -23,7 +23,7 @@ class Session {
  public:
   Session(const AttendOptions& options, int64_t positions, uint32_t seed = 1)
       : options_(options) {
-    const int64_t row = options.heads * options.width;
+    const int64_t row = options.heads / options.sharing * options.width;
     value_offset_ = row * kBlockPositions;
     fold_offset_ = 2 * value_offset_;
     const int64_t block_floats = fold_offset_ + options.heads * kBlockPositions;
@@ -45,7 +45,7 @@ class Session {
     for (const auto& block : blocks_) pointers_.push_back(block.data());
     table_rows_ = positions + 1;
     const int64_t margin = kBlockPositions;
-    tables_ = Drawn(row * table_rows_ + 2 * margin, 77);
+    tables_ = Drawn(options.heads * options.width * table_rows_ + 2 * margin, 77);
     biases_ = Drawn(options.heads * table_rows_ + 2 * margin, 78);
     slopes_ = Drawn(options.heads, 79, 0.05f);
   }
@@ -68,18 +68,20 @@ class Session {
                             uint32_t first_query, int workers = 1) const {
     const auto rows = static_cast<int64_t>(key_ranges.size());
     const int64_t row = options_.heads * options_.width;
+    const int64_t query_row = options_.heads * Padded(options_.width);
     std::vector<float> queries;
     for (int64_t r = 0; r < rows; ++r) {
-      const auto query = Drawn(row, first_query + static_cast<uint32_t>(r));
+      const auto query = Drawn(query_row, first_query + static_cast<uint32_t>(r));
       queries.insert(queries.end(), query.begin(), query.end());
     }
     std::vector<float> out(rows * row, kNotANumber);
     AttendCall call = {.rows = rows,
                        .heads = options_.heads,
+                       .sharing = options_.sharing,
                        .width = options_.width,
                        .scale = 1 / std::sqrt(static_cast<float>(options_.width)),
-                       .query = {queries.data(), row},
-                       .head_stride = options_.width,
+                       .query = {queries.data(), query_row},
+                       .group_stride = options_.sharing * Padded(options_.width),
                        .out = {out.data(), row},
                        .key_ranges = key_ranges.data(),
                        .groups = MostGroups(key_ranges),
@@ -110,11 +112,14 @@ class Session {
 
 std::vector<AttendOptions> AllAttendOptions() {
   std::vector<AttendOptions> all;
-  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},  {2, 4},  {4, 16}, {3, 20},
-                                                {2, 32}, {1, 40}, {2, 64}, {1, 128}};
-  for (const auto& [heads, width] : shapes) {
+  constexpr AttendOptions kShapes[] = {{1, 1, 1},  {2, 1, 4},   {4, 1, 16}, {3, 1, 20},
+                                       {2, 1, 32}, {1, 1, 40},  {2, 1, 64}, {4, 2, 16},
+                                       {6, 3, 20}, {1, 1, 128}, {2, 2, 64}};
+  for (const auto& [heads, sharing, width, relative, fold, slopes] : kShapes) {
     for (int bits = 0; bits < 8; ++bits) {
+      if (sharing > 1 && (bits & 3) != 0) continue;  // those have keys of their own
       all.push_back({.heads = heads,
+                     .sharing = sharing,
                      .width = width,
                      .relative = (bits & 1) != 0,
                      .fold = (bits & 2) != 0,

@@ -46,7 +46,7 @@ struct World {
             .width = kWidth,
             .scale = 0.4f,
             .query = {rows.data(), 3 * kOwn},
-            .head_stride = kWidth,
+            .group_stride = kWidth,
             .out = {out.data(), kOwn},
             .key_ranges = ranges.data(),
             .value_offset = kBlock};
