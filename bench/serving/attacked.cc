@@ -18,9 +18,9 @@ constexpr double kBack = 10;               // seconds until memory has gone back
 constexpr double kMegabytes = 200;         // more than before
 constexpr int kDescriptors = 8;            // more than before
 constexpr int kThreads = 8;          // more than before: gRPC keeps some for a while
-constexpr double kIdle = 5;          // seconds
+constexpr double kAttackedIdle = 5;  // seconds
 constexpr double kGrace = 1;         // seconds
-constexpr double kEnd = kGrace + 2;  // seconds from SIGTERM to the end
+constexpr double kAttackedEnd = kGrace + 2;  // seconds from SIGTERM to the end
 constexpr int kWarmCalls = 64;
 constexpr int64_t kMillion = 1'000'000;
 
@@ -48,11 +48,11 @@ absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
   std::unique_ptr<Attacked> attacked(new Attacked(name));
   MNEMON_ASSIGN_OR_RETURN(
       attacked->server_,
-      StartServer(
-          options,
-          {"--checkpoint", model, "--running", "32", "--max-tokens",
-           StrCat(kEndlessTokens), "--idle-timeout", StrCat(results.Patience(kIdle))},
-          start));
+      StartServer(options,
+                  {"--checkpoint", model, "--running", "32", "--max-tokens",
+                   StrCat(kEndlessTokens), "--idle-timeout",
+                   StrCat(results.Patience(kAttackedIdle))},
+                  start));
   {
     Connections connections(attacked->server_->port(), 4);
     Calls calls;
@@ -146,10 +146,10 @@ void Attacked::CompareAfter(BarResults& results) {
   results.AtMost(What("threads after, more than before"), now.threads - before_.threads,
                  kThreads, "");
   const TimePoint term = SteadyClock::now();
-  const std::optional<int> code = server_->Stop(
-      std::chrono::milliseconds(static_cast<int>(1000 * results.Patience(4 * kEnd))));
+  const std::optional<int> code = server_->Stop(std::chrono::milliseconds(
+      static_cast<int>(1000 * results.Patience(4 * kAttackedEnd))));
   results.TimeAtMost(What("from SIGTERM to the end"),
-                     Seconds(SteadyClock::now() - term).count(), kEnd, "s");
+                     Seconds(SteadyClock::now() - term).count(), kAttackedEnd, "s");
   results.Exactly(What("exit code"), code.value_or(-1), 0, "");
 }
 

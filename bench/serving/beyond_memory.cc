@@ -26,22 +26,22 @@ struct Model {
   const char* architecture;
   int64_t memory;  // little more than the least that the server takes with it
 };
-struct Shape {
+struct BeyondMemoryShape {
   std::vector<Model> models;
   double times;   // of the memory, in the store
   int64_t turns;  // on random sessions
 };
-const Shape kFull = {
+const BeyondMemoryShape kBeyondMemoryFull = {
     {{"fast_weights", 136 * kMiB}, {"causal", 176 * kMiB}, {"feedback", 176 * kMiB}},
     10,
     4000};
-const Shape kQuick = {{{"fast_weights", 136 * kMiB}}, 1, 400};
+const BeyondMemoryShape kBeyondMemoryQuick = {{{"fast_weights", 136 * kMiB}}, 1, 400};
 
-constexpr int kCallers = 4;
+constexpr int kBeyondMemoryCallers = 4;
 constexpr int64_t kAtOnce = 200;  // sessions that are made between two looks
-constexpr int64_t kPromptTokens = 200;
+constexpr int64_t kBeyondMemoryPromptTokens = 200;
 // Of calls, that may be refused for a moment and are made again.
-constexpr double kRefused = 0.01;
+constexpr double kBeyondMemoryRefused = 0.01;
 constexpr int64_t kMostTries = 100;
 
 // Calls on a server in the order of their numbers, by so many callers at once, each
@@ -50,12 +50,12 @@ class Callers {
  public:
   using Call = std::function<absl::Status(Connection& connection, int64_t number)>;
 
-  explicit Callers(int port) : connections_(port, kCallers) {}
+  explicit Callers(int port) : connections_(port, kBeyondMemoryCallers) {}
 
   absl::Status Run(int64_t first, int64_t end, const Call& call) {
     std::atomic<int64_t> next{first};
     std::vector<std::thread> threads;
-    for (int i = 0; i < kCallers; ++i) {
+    for (int i = 0; i < kBeyondMemoryCallers; ++i) {
       threads.emplace_back([&, i] {
         for (int64_t number; (number = next++) < end;) Insist(i, number, call);
       });
@@ -88,8 +88,9 @@ class Callers {
   absl::Status failed_;  // guarded by mutex_
 };
 
-absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
-                     const Model& measured, BarResults& results) {
+absl::Status BeyondMemoryMeasure(const ScenarioOptions& options,
+                                 const BeyondMemoryShape& shape, const Model& measured,
+                                 BarResults& results) {
   const std::string architecture = measured.architecture;
   const double memory = static_cast<double>(measured.memory);
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
@@ -109,7 +110,7 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
           if (!GetSession(connection, IdOf(number)).ok()) {
             MNEMON_RETURN_IF_ERROR(CreateSession(connection, IdOf(number), "m"));
           }
-          return Turn(connection, IdOf(number), kPromptTokens, 1,
+          return Turn(connection, IdOf(number), kBeyondMemoryPromptTokens, 1,
                       static_cast<uint64_t>(number))
               .status();
         }));
@@ -136,7 +137,7 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
         return absl::OkStatus();
       }));
   results.AtMost(StrCat(architecture, ": turns on any session, refused at first"),
-                 turns.refused_share(), kRefused, "");
+                 turns.refused_share(), kBeyondMemoryRefused, "");
   results.Note(StrCat(architecture, ": first token, median"),
                Median(first_tokens) * 1e3, "ms");
   results.Note(StrCat(architecture, ": first token, p99"), P99(first_tokens) * 1e3,
@@ -149,9 +150,10 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
 }  // namespace
 
 absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
+  const BeyondMemoryShape& shape =
+      options.quick ? kBeyondMemoryQuick : kBeyondMemoryFull;
   for (const Model& model : shape.models) {
-    MNEMON_RETURN_IF_ERROR(Measure(options, shape, model, results));
+    MNEMON_RETURN_IF_ERROR(BeyondMemoryMeasure(options, shape, model, results));
   }
   return absl::OkStatus();
 }

@@ -13,22 +13,22 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct CpuShape {
   int rounds;
   double window;         // seconds
   double bench_seconds;  // of mnemon-bench
 };
 
-constexpr Shape kFull = {5, 5, 10};
-constexpr Shape kQuick = {3, 0.4, 1};
+constexpr CpuShape kCpuFull = {5, 5, 10};
+constexpr CpuShape kCpuQuick = {3, 0.4, 1};
 
-constexpr int kStreams = 256;
+constexpr int kCpuStreams = 256;
 constexpr int kEngineStreams = 64;
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
+constexpr int64_t kCpuEndless = 1'000'000'000;  // tokens
 
 // One result of mnemon-bench over fast_weights XS.
 absl::StatusOr<nlohmann::json> RunBench(const ScenarioOptions& options,
-                                        const Shape& shape,
+                                        const CpuShape& shape,
                                         std::vector<std::string> words, int batch) {
   words.insert(words.begin(), options.bench_binary);
   const std::vector<std::string> more = {
@@ -54,7 +54,7 @@ struct Cost {
   double wall = 0;
 };
 
-absl::StatusOr<Cost> StepCost(const ScenarioOptions& options, const Shape& shape,
+absl::StatusOr<Cost> StepCost(const ScenarioOptions& options, const CpuShape& shape,
                               int batch) {
   MNEMON_ASSIGN_OR_RETURN(const nlohmann::json result,
                           RunBench(options, shape, {"step"}, batch));
@@ -64,7 +64,7 @@ absl::StatusOr<Cost> StepCost(const ScenarioOptions& options, const Shape& shape
 
 // Of streams of the engine alone: processor time, their prompts' included, and the time
 // between two tokens of a stream.
-absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const Shape& shape,
+absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const CpuShape& shape,
                                 int batch) {
   const int tokens = options.quick ? 16 : 32;
   MNEMON_ASSIGN_OR_RETURN(
@@ -75,13 +75,13 @@ absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const Shape& sha
 }
 
 // Of streams over loopback: the server's processor time.
-absl::StatusOr<Cost> StreamCost(const TestServer& server, const Shape& shape,
+absl::StatusOr<Cost> StreamCost(const TestServer& server, const CpuShape& shape,
                                 int streams) {
   Connections connections(server.port(), 4);
   Calls calls;
   for (int i = 0; i < streams; ++i) {
     calls.Start(connections.at(static_cast<size_t>(i)),
-                MakeRequest("m", 16, kEndless, static_cast<uint64_t>(i)), {});
+                MakeRequest("m", 16, kCpuEndless, static_cast<uint64_t>(i)), {});
   }
   Pass(shape.window / 2);
   const char* const tokens = "mnemon_generation_tokens_total";
@@ -104,7 +104,7 @@ absl::StatusOr<Cost> StreamCost(const TestServer& server, const Shape& shape,
 }  // namespace
 
 absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
-  const Shape shape = options.quick ? kQuick : kFull;
+  const CpuShape shape = options.quick ? kCpuQuick : kCpuFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   Cost many, one;
@@ -113,17 +113,17 @@ absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
         const auto server,
         StartServer(options,
                     {"--checkpoint", "m=" + model, "--threads", "1", "--running",
-                     StrCat(kStreams), "--max-tokens", StrCat(kEndless)}));
-    MNEMON_ASSIGN_OR_RETURN(many, StreamCost(*server, shape, kStreams));
+                     StrCat(kCpuStreams), "--max-tokens", StrCat(kCpuEndless)}));
+    MNEMON_ASSIGN_OR_RETURN(many, StreamCost(*server, shape, kCpuStreams));
     MNEMON_ASSIGN_OR_RETURN(one, StreamCost(*server, shape, 1));
   }
-  MNEMON_ASSIGN_OR_RETURN(const Cost step, StepCost(options, shape, kStreams));
-  MNEMON_ASSIGN_OR_RETURN(const Cost engine, EngineCost(options, shape, kStreams));
+  MNEMON_ASSIGN_OR_RETURN(const Cost step, StepCost(options, shape, kCpuStreams));
+  MNEMON_ASSIGN_OR_RETURN(const Cost engine, EngineCost(options, shape, kCpuStreams));
   MNEMON_ASSIGN_OR_RETURN(const Cost engine_one, EngineCost(options, shape, 1));
   MNEMON_ASSIGN_OR_RETURN(const Cost step_64, StepCost(options, shape, kEngineStreams));
   MNEMON_ASSIGN_OR_RETURN(const Cost engine_64,
                           EngineCost(options, shape, kEngineStreams));
-  const std::string streams = StrCat(kStreams, " streams: ");
+  const std::string streams = StrCat(kCpuStreams, " streams: ");
   results.Note(streams + "server's processor time per token", many.cpu, "us");
   results.Note(streams + "that of the step alone", step.cpu, "us");
   results.Note(streams + "that of the engine alone, prompts included", engine.cpu,

@@ -17,23 +17,23 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct CrowdShape {
   double measured;  // seconds
   int rounds;
 };
-constexpr Shape kFull = {8, 3};
-constexpr Shape kQuick = {2, 1};
+constexpr CrowdShape kCrowdFull = {8, 3};
+constexpr CrowdShape kCrowdQuick = {2, 1};
 
 constexpr int64_t kMemory = int64_t{140} << 20;
 constexpr int kMakers = 8;
-constexpr int kCallers = 8;
+constexpr int kCrowdCallers = 8;
 // A maker goes home when it was refused so often.
-constexpr int kRefusals = 20;
+constexpr int kCrowdRefusals = 20;
 
 }  // namespace
 
 absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
+  const CrowdShape& shape = options.quick ? kCrowdQuick : kCrowdFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   const std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--memory",
@@ -48,7 +48,7 @@ absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results) {
     for (int i = 0; i < kMakers; ++i) {
       makers.emplace_back([&, i] {
         Connection& connection = connections.at(static_cast<size_t>(i));
-        for (int64_t number = 0, refused = 0; refused < kRefusals; ++number) {
+        for (int64_t number = 0, refused = 0; refused < kCrowdRefusals; ++number) {
           if (CreateSession(connection, StrCat("s", i, "-", number), "m").ok()) {
             ++made;
           } else {
@@ -64,7 +64,7 @@ absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results) {
     Connections connections(server.port(), 2);
     const TimePoint begin = SteadyClock::now();
     const std::vector<CallRecord> calls = RunClosedLoop(
-        connections, kCallers,
+        connections, kCrowdCallers,
         [](int64_t number) {
           return MakeRequest("m", 16, 32, static_cast<uint64_t>(number));
         },

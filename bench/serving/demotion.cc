@@ -18,34 +18,34 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct DemotionShape {
   int64_t sessions;  // beside the streams
   int rounds;
   double window;  // seconds
   double bar;     // milliseconds: of few gaps a p99 is nearly the longest
 };
-constexpr Shape kFull = {400, 9, 4, 1};
-constexpr Shape kQuick = {80, 3, 0.7, 5};
+constexpr DemotionShape kDemotionFull = {400, 9, 4, 1};
+constexpr DemotionShape kDemotionQuick = {80, 3, 0.7, 5};
 
 // A step of so many takes longer than the time for which tokens share a message.
-constexpr int kStreams = 16;
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
-constexpr int64_t kPromptTokens = 8;
+constexpr int kDemotionStreams = 16;
+constexpr int64_t kDemotionEndless = 1'000'000'000;  // tokens
+constexpr int64_t kDemotionPromptTokens = 8;
 constexpr double kTurnsPerSecond = 40;
 // Of fast_weights S: those that run, with their reserves, and some at rest.
-constexpr char kFewStates[] = "33554432";  // bytes: 85
+constexpr char kDemotionFewStates[] = "33554432";  // bytes: 85
 
 // Streams without sessions on a server, beside sessions of others.
 class Side {
  public:
   static absl::StatusOr<std::unique_ptr<Side>> Start(
-      const ScenarioOptions& options, const Shape& shape,
+      const ScenarioOptions& options, const DemotionShape& shape,
       const std::vector<std::string>& flags) {
     auto side = std::unique_ptr<Side>(new Side(shape));
     MNEMON_ASSIGN_OR_RETURN(side->server_, StartServer(options, flags));
     side->connections_ = std::make_unique<Connections>(side->server_->port(), 4);
-    MNEMON_RETURN_IF_ERROR(
-        MakeSessions(*side->connections_, "m", 0, shape.sessions, kPromptTokens));
+    MNEMON_RETURN_IF_ERROR(MakeSessions(*side->connections_, "m", 0, shape.sessions,
+                                        kDemotionPromptTokens));
     return side;
   }
 
@@ -53,9 +53,10 @@ class Side {
   // other makes a turn.
   absl::StatusOr<std::vector<double>> Gaps() {
     Calls streams;
-    for (int i = 0; i < kStreams; ++i) {
+    for (int i = 0; i < kDemotionStreams; ++i) {
       streams.Start(connections_->at(static_cast<size_t>(i)),
-                    MakeRequest("m", kPromptTokens, kEndless, static_cast<uint64_t>(i)),
+                    MakeRequest("m", kDemotionPromptTokens, kDemotionEndless,
+                                static_cast<uint64_t>(i)),
                     {});
     }
     Pass(0.3);
@@ -65,8 +66,9 @@ class Side {
       Connection connection(server_->port(), {});
       TimePoint next = SteadyClock::now();
       for (; turned.ok() && !ends; ++turn_) {
-        turned = Turn(connection, IdOf(turn_ % shape_.sessions), kPromptTokens, 1, 1)
-                     .status();
+        turned =
+            Turn(connection, IdOf(turn_ % shape_.sessions), kDemotionPromptTokens, 1, 1)
+                .status();
         next += std::chrono::duration_cast<SteadyClock::duration>(
             Seconds(1 / kTurnsPerSecond));
         std::this_thread::sleep_until(next);
@@ -81,7 +83,7 @@ class Side {
     if (!streams.Wait(kHangs)) return absl::InternalError("a stream does not end");
     MNEMON_RETURN_IF_ERROR(turned);
     const std::vector<CallRecord> records = streams.Take();
-    if (running != kStreams) {
+    if (running != kDemotionStreams) {
       return absl::InternalError("a stream ended: " + records.at(0).message);
     }
     return GapsIn(records, measured);
@@ -91,9 +93,9 @@ class Side {
   int64_t turns() const { return turn_; }
 
  private:
-  explicit Side(const Shape& shape) : shape_(shape) {}
+  explicit Side(const DemotionShape& shape) : shape_(shape) {}
 
-  const Shape& shape_;
+  const DemotionShape& shape_;
   std::unique_ptr<TestServer> server_;
   std::unique_ptr<Connections> connections_;
   int64_t turn_ = 0;
@@ -106,17 +108,17 @@ double Greatest(const std::vector<double>& samples) {
 }  // namespace
 
 absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
+  const DemotionShape& shape = options.quick ? kDemotionQuick : kDemotionFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "S"));
   const DataFolder data(options.directory + "/data-demotion");
   const std::vector<std::string> flags = {"--checkpoint", "m=" + model,
-                                          "--max-tokens", StrCat(kEndless),
+                                          "--max-tokens", StrCat(kDemotionEndless),
                                           "--running",    "24"};
   MNEMON_ASSIGN_OR_RETURN(const auto without, Side::Start(options, shape, flags));
   std::vector<std::string> durable = flags;
   durable.insert(durable.end(),
-                 {"--data-dir", data.path(), "--state-bytes", kFewStates});
+                 {"--data-dir", data.path(), "--state-bytes", kDemotionFewStates});
   MNEMON_ASSIGN_OR_RETURN(const auto with, Side::Start(options, shape, durable));
 
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, with->Metrics());

@@ -23,19 +23,19 @@ namespace {
 constexpr const char* kLevels[] = {"none", "turn", "always"};
 constexpr size_t kLevelCount = std::size(kLevels);
 
-struct Shape {
+struct DurabilityShape {
   int rounds;
   double window;  // seconds of each level in a round
   double rest;    // seconds before it, in which the server before finishes its writes
   double turn;    // least share of the speed without durability
   double always;
 };
-constexpr Shape kFull = {9, 4, 1.5, 0.87, 0.77};
-constexpr Shape kQuick = {3, 2, 0.3, 0.75, 0.7};
+constexpr DurabilityShape kDurabilityFull = {9, 4, 1.5, 0.87, 0.77};
+constexpr DurabilityShape kDurabilityQuick = {3, 2, 0.3, 0.75, 0.7};
 
-constexpr size_t kStreams = 64;
-constexpr int64_t kPromptTokens = 64;
-constexpr int64_t kNewTokens = 64;
+constexpr size_t kDurabilityStreams = 64;
+constexpr int64_t kDurabilityPromptTokens = 64;
+constexpr int64_t kDurabilityNewTokens = 64;
 
 // A server and the sessions of its callers.
 struct Level {
@@ -54,7 +54,7 @@ absl::StatusOr<Level> StartLevel(const ScenarioOptions& options,
       level.server, StartServer(options, {"--checkpoint", "m=" + model, "--data-dir",
                                           level.data->path(), "--durability", name}));
   level.connections = std::make_unique<Connections>(level.server->port(), 4);
-  for (size_t i = 0; i < kStreams; ++i) {
+  for (size_t i = 0; i < kDurabilityStreams; ++i) {
     MNEMON_RETURN_IF_ERROR(
         CreateSession(level.connections->at(i), IdOf(static_cast<int64_t>(i)), "m"));
   }
@@ -67,9 +67,10 @@ absl::StatusOr<double> Speed(Connections& connections, double seconds) {
   std::mutex mutex;
   std::vector<CallRecord> records;  // guarded by mutex
   std::vector<std::thread> callers;
-  for (size_t i = 0; i < kStreams; ++i) {
+  for (size_t i = 0; i < kDurabilityStreams; ++i) {
     callers.emplace_back([&, i] {
-      v1::GenerateRequest request = MakeRequest("", kPromptTokens, kNewTokens, i);
+      v1::GenerateRequest request =
+          MakeRequest("", kDurabilityPromptTokens, kDurabilityNewTokens, i);
       request.set_session("sessions/" + IdOf(static_cast<int64_t>(i)));
       for (bool ok = true; ok && !ends;) {
         Calls calls;
@@ -96,8 +97,9 @@ absl::StatusOr<double> Speed(Connections& connections, double seconds) {
   return absl::InternalError("no token came: the machine is too busy to measure");
 }
 
-absl::Status MeasureSize(const ScenarioOptions& options, const Shape& shape,
-                         const std::string& size, BarResults& results) {
+absl::Status DurabilityMeasureSize(const ScenarioOptions& options,
+                                   const DurabilityShape& shape,
+                                   const std::string& size, BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", size));
   std::array<Level, kLevelCount> levels;
@@ -140,9 +142,10 @@ absl::Status MeasureSize(const ScenarioOptions& options, const Shape& shape,
 }  // namespace
 
 absl::Status RunDurability(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
-  MNEMON_RETURN_IF_ERROR(MeasureSize(options, shape, "XS", results));
-  return options.quick ? absl::OkStatus() : MeasureSize(options, shape, "S", results);
+  const DurabilityShape& shape = options.quick ? kDurabilityQuick : kDurabilityFull;
+  MNEMON_RETURN_IF_ERROR(DurabilityMeasureSize(options, shape, "XS", results));
+  return options.quick ? absl::OkStatus()
+                       : DurabilityMeasureSize(options, shape, "S", results);
 }
 
 }  // namespace mnemon::serving

@@ -14,7 +14,7 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct ManySessionsShape {
   int resting;
   int streams;
   int rounds;
@@ -24,12 +24,12 @@ struct Shape {
   int64_t large_tokens;  // of that session
 };
 
-constexpr Shape kFull = {10'000, 256, 5, 4, 0.5, 256, 2048};
-constexpr Shape kQuick = {1'000, 64, 3, 0.3, 0.25, 16, 512};
+constexpr ManySessionsShape kManySessionsFull = {10'000, 256, 5, 4, 0.5, 256, 2048};
+constexpr ManySessionsShape kManySessionsQuick = {1'000, 64, 3, 0.3, 0.25, 16, 512};
 
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
+constexpr int64_t kManySessionsEndless = 1'000'000'000;  // tokens
 // Keys and values of one token in one layer, 256 wide.
-constexpr int64_t kTokenBytes = 2048;
+constexpr int64_t kManySessionsTokenBytes = 2048;
 constexpr std::chrono::milliseconds kBetweenShort{10};
 
 grpc::Status CheckHealth(Connection& connection) {
@@ -45,7 +45,8 @@ struct ShortCalls {
   int64_t failed = 0;
 };
 
-ShortCalls RunShortCalls(Connections& connections, const Shape& shape, double seconds) {
+ShortCalls RunShortCalls(Connections& connections, const ManySessionsShape& shape,
+                         double seconds) {
   ShortCalls calls;
   const TimePoint end =
       SteadyClock::now() +
@@ -82,7 +83,7 @@ ShortCalls RunShortCalls(Connections& connections, const Shape& shape, double se
   return calls;
 }
 
-absl::Status MeasureShortCalls(Connections& connections, const Shape& shape,
+absl::Status MeasureShortCalls(Connections& connections, const ManySessionsShape& shape,
                                BarResults& results) {
   std::vector<double> get, create, health;
   int64_t failed = 0;
@@ -116,7 +117,7 @@ void NoteServerTimes(const MetricsPage& before, const MetricsPage& after,
 
 // Ends a large session again and again beside the streams.
 absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
-    Connections& connections, const Shape& shape) {
+    Connections& connections, const ManySessionsShape& shape) {
   std::vector<std::pair<Interval, Interval>> windows;  // without and with an end
   for (int round = 0; round < shape.rounds; ++round) {
     MNEMON_RETURN_IF_ERROR(CreateSession(connections.at(0), "large", "large"));
@@ -135,7 +136,8 @@ absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
 }  // namespace
 
 absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results) {
-  const Shape shape = options.quick ? kQuick : kFull;
+  const ManySessionsShape shape =
+      options.quick ? kManySessionsQuick : kManySessionsFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string small,
                           Checkpoint(options, "fast_weights", "XS"));
   MNEMON_ASSIGN_OR_RETURN(const std::string large,
@@ -143,13 +145,15 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
                                      {"d_model=256", "heads=4", "d_ff=64",
                                       StrCat("layers=", shape.large_layers),
                                       StrCat("positions=", shape.large_tokens + 128)}));
-  const int64_t large_bytes = shape.large_layers * shape.large_tokens * kTokenBytes;
+  const int64_t large_bytes =
+      shape.large_layers * shape.large_tokens * kManySessionsTokenBytes;
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
-      StartServer(options,
-                  {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
-                   "--running", StrCat(shape.streams + kCreators), "--state-bytes",
-                   StrCat(2 * large_bytes), "--max-tokens", StrCat(kEndless)}));
+      StartServer(
+          options,
+          {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
+           "--running", StrCat(shape.streams + kCreators), "--state-bytes",
+           StrCat(2 * large_bytes), "--max-tokens", StrCat(kManySessionsEndless)}));
   Connections connections(server->port(), 4);
   RunShortCalls(connections, shape, 0.1);  // connects
   const ShortCalls idle = RunShortCalls(connections, shape, shape.window);
@@ -160,8 +164,9 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
   Connections stream_connections(server->port(), 4);
   Calls streams;
   for (int i = 0; i < shape.streams; ++i) {
-    streams.Start(stream_connections.at(static_cast<size_t>(i)),
-                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
+    streams.Start(
+        stream_connections.at(static_cast<size_t>(i)),
+        MakeRequest("small", 4, kManySessionsEndless, static_cast<uint64_t>(i)), {});
   }
   Pass(shape.around);
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());

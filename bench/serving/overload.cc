@@ -15,7 +15,7 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct OverloadShape {
   int sessions;
   double deadline;  // of a client, seconds
   double warm_up;   // seconds
@@ -23,10 +23,10 @@ struct Shape {
   int turns;
 };
 
-constexpr Shape kFull = {64, 6, 4, 10, 3};
-constexpr Shape kQuick = {16, 2, 2, 4, 1};
+constexpr OverloadShape kOverloadFull = {64, 6, 4, 10, 3};
+constexpr OverloadShape kOverloadQuick = {16, 2, 2, 4, 1};
 
-constexpr const char* kRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
+constexpr const char* kOverloadRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
 
 // A core is left for the calls themselves and for those who make them: steps on all
 // cores would lose to the generator what on another machine it would not take.
@@ -37,7 +37,7 @@ int64_t StepThreads() {
 
 HistogramPage RefusalsOf(const MetricsPage& page) {
   HistogramPage all;
-  for (const char* status : kRefusals) {
+  for (const char* status : kOverloadRefusals) {
     const HistogramPage one =
         page.Histogram("grpc_server_call_duration_seconds",
                        {"grpc_method=\"mnemon.v1.Generation/Generate\"",
@@ -51,7 +51,7 @@ HistogramPage RefusalsOf(const MetricsPage& page) {
 
 // What is left of the loop's time once the warm-up is over; ends before the last calls,
 // which meet no others, do.
-Interval Measured(TimePoint begin, const Shape& shape) {
+Interval Measured(TimePoint begin, const OverloadShape& shape) {
   const auto at = [&](double seconds) {
     return begin + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds));
   };
@@ -61,7 +61,7 @@ Interval Measured(TimePoint begin, const Shape& shape) {
 // Tokens of a call that takes a third of the deadline when the server is just busy: a
 // call that waits for many others then comes too late, on a machine of any speed. The
 // second try is nearly as long, so that the prompt's part of the time is right.
-int64_t TokensPerCall(Connections& connections, const Shape& shape) {
+int64_t TokensPerCall(Connections& connections, const OverloadShape& shape) {
   int64_t tokens = 8;
   for (int tried = 0; tried < 2; ++tried) {
     const RequestOf request = [tokens](int64_t number) {
@@ -105,7 +105,7 @@ void NoteEnds(const std::vector<CallRecord>& records, const std::string& load,
 }  // namespace
 
 absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
-  const Shape shape = options.quick ? kQuick : kFull;
+  const OverloadShape shape = options.quick ? kOverloadQuick : kOverloadFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "S"));
   MNEMON_ASSIGN_OR_RETURN(const auto server,
                           StartServer(options, {"--checkpoint", "m=" + model,

@@ -17,18 +17,18 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr int kStreams = 64;
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
-constexpr int64_t kPromptTokens = 64;
-constexpr int64_t kNewTokens = 192;  // of each stream before the kill, about
+constexpr int kRecoveryStreams = 64;
+constexpr int64_t kRecoveryEndless = 1'000'000'000;  // tokens
+constexpr int64_t kRecoveryPromptTokens = 64;
+constexpr int64_t kRecoveryNewTokens = 192;  // of each stream before the kill, about
 
 std::string RequestId(int round, int stream) {
   return absl::StrFormat("00000000-0000-4000-8000-%04x%08x", round, stream);
 }
 
 v1::GenerateRequest RequestOf(int round, int stream) {
-  v1::GenerateRequest request =
-      MakeRequest("", kPromptTokens, kEndless, static_cast<uint64_t>(stream));
+  v1::GenerateRequest request = MakeRequest("", kRecoveryPromptTokens, kRecoveryEndless,
+                                            static_cast<uint64_t>(stream));
   request.set_session("sessions/" + IdOf(stream));
   request.set_request_id(RequestId(round, stream));
   return request;
@@ -38,10 +38,10 @@ v1::GenerateRequest RequestOf(int round, int stream) {
 // each, by stream.
 absl::StatusOr<std::vector<int64_t>> RunAndKill(TestServer& server, int round) {
   Connections connections(server.port(), 4);
-  std::vector<int64_t> next(kStreams, -1);
+  std::vector<int64_t> next(kRecoveryStreams, -1);
   std::mutex mutex;  // guards next
   Calls calls;
-  for (int i = 0; i < kStreams; ++i) {
+  for (int i = 0; i < kRecoveryStreams; ++i) {
     calls.Start(connections.at(static_cast<size_t>(i)), RequestOf(round, i), {},
                 [&, i](const CallRecord& call) {
                   std::lock_guard lock(mutex);
@@ -53,7 +53,8 @@ absl::StatusOr<std::vector<int64_t>> RunAndKill(TestServer& server, int round) {
   const TimePoint begin = SteadyClock::now();
   for (;;) {
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage page, server.Metrics());
-    if (page.Sum(tokens) - before.Sum(tokens) >= kStreams * kNewTokens) break;
+    if (page.Sum(tokens) - before.Sum(tokens) >= kRecoveryStreams * kRecoveryNewTokens)
+      break;
     if (SteadyClock::now() - begin > kHangs)
       return absl::InternalError("the streams do not go on");
     Pass(0.01);
@@ -62,7 +63,7 @@ absl::StatusOr<std::vector<int64_t>> RunAndKill(TestServer& server, int round) {
   server.Kill();
   if (!calls.Wait(kHangs)) return absl::InternalError("a stream outlives its server");
   const std::vector<CallRecord> records = calls.Take();
-  if (running != kStreams) {
+  if (running != kRecoveryStreams) {
     return absl::InternalError("a stream ended: " + records.at(0).message);
   }
   std::lock_guard lock(mutex);
@@ -80,7 +81,7 @@ absl::StatusOr<TimePoint> ResumeAll(TestServer& server, int round,
   absl::Status failed;  // guarded by mutex
   TimePoint last;       // guarded by mutex
   std::vector<std::thread> clients;
-  for (int i = 0; i < kStreams; ++i) {
+  for (int i = 0; i < kRecoveryStreams; ++i) {
     clients.emplace_back([&, i] {
       const auto at = static_cast<size_t>(i);
       v1::GenerateRequest request;
@@ -113,8 +114,8 @@ absl::StatusOr<TimePoint> ResumeAll(TestServer& server, int round,
   return last;
 }
 
-absl::Status MeasureSize(const ScenarioOptions& options, const std::string& size,
-                         BarResults& results) {
+absl::Status RecoveryMeasureSize(const ScenarioOptions& options,
+                                 const std::string& size, BarResults& results) {
   const int rounds = options.quick ? 1 : 5;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", size));
@@ -124,11 +125,11 @@ absl::Status MeasureSize(const ScenarioOptions& options, const std::string& size
     const DataFolder data(options.directory + "/data-recovery");
     const std::vector<std::string> flags = {"--checkpoint", "m=" + model,
                                             "--data-dir",   data.path(),
-                                            "--max-tokens", StrCat(kEndless)};
+                                            "--max-tokens", StrCat(kRecoveryEndless)};
     MNEMON_ASSIGN_OR_RETURN(auto server, StartServer(options, flags));
     {
       Connections connections(server->port(), 4);
-      for (int i = 0; i < kStreams; ++i) {
+      for (int i = 0; i < kRecoveryStreams; ++i) {
         MNEMON_RETURN_IF_ERROR(
             CreateSession(connections.at(static_cast<size_t>(i)), IdOf(i), "m"));
       }
@@ -142,7 +143,7 @@ absl::Status MeasureSize(const ScenarioOptions& options, const std::string& size
     starts.push_back(server->start_time().count());
     all.push_back(Seconds(last - begin).count());
     for (const int64_t one : next) {
-      tokens += static_cast<double>(one) / (kStreams * rounds);
+      tokens += static_cast<double>(one) / (kRecoveryStreams * rounds);
     }
   }
   results.Note(size + ": tokens of a stream at the kill, mean", tokens, "");
@@ -157,8 +158,8 @@ absl::Status MeasureSize(const ScenarioOptions& options, const std::string& size
 }  // namespace
 
 absl::Status RunRecovery(const ScenarioOptions& options, BarResults& results) {
-  MNEMON_RETURN_IF_ERROR(MeasureSize(options, "XS", results));
-  return MeasureSize(options, "S", results);
+  MNEMON_RETURN_IF_ERROR(RecoveryMeasureSize(options, "XS", results));
+  return RecoveryMeasureSize(options, "S", results);
 }
 
 }  // namespace mnemon::serving

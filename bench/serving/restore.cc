@@ -13,22 +13,22 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct RestoreShape {
   int64_t sessions;
   int64_t tokens;  // of each history, about
 };
-constexpr Shape kFull = {300, 512};
-constexpr Shape kQuick = {40, 64};
+constexpr RestoreShape kRestoreFull = {300, 512};
+constexpr RestoreShape kRestoreQuick = {40, 64};
 
 // Far fewer than there are sessions.
-constexpr char kFewStates[] = "8388608";  // bytes: 21 states of fast_weights S
+constexpr char kRestoreFewStates[] = "8388608";  // bytes: 21 states of fast_weights S
 
 // Seconds to the first token, of each session once and then at once again.
 struct FirstTokens {
   std::vector<double> resting, live;
 };
 
-absl::StatusOr<FirstTokens> Measure(int port, const Shape& shape) {
+absl::StatusOr<FirstTokens> RestoreMeasure(int port, const RestoreShape& shape) {
   Connection connection(port, {});
   // Connects.
   MNEMON_RETURN_IF_ERROR(GetSession(connection, IdOf(0)));
@@ -55,7 +55,7 @@ void Compare(const std::string& what, const FirstTokens& seconds, double bar,
 }  // namespace
 
 absl::Status RunRestore(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
+  const RestoreShape& shape = options.quick ? kRestoreQuick : kRestoreFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "S"));
   const DataFolder data(options.directory + "/data-restore");
@@ -67,26 +67,30 @@ absl::Status RunRestore(const ScenarioOptions& options, BarResults& results) {
     MNEMON_RETURN_IF_ERROR(
         MakeSessions(connections, "m", 0, shape.sessions, shape.tokens));
   }
-  MNEMON_ASSIGN_OR_RETURN(const FirstTokens memory, Measure(server->port(), shape));
+  MNEMON_ASSIGN_OR_RETURN(const FirstTokens memory,
+                          RestoreMeasure(server->port(), shape));
   Compare("state in memory", memory, 2, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
-  MNEMON_ASSIGN_OR_RETURN(const FirstTokens disk, Measure(server->port(), shape));
+  MNEMON_ASSIGN_OR_RETURN(const FirstTokens disk,
+                          RestoreMeasure(server->port(), shape));
   Compare("on the disk", disk, 10, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_RETURN_IF_ERROR(data.DropFileCache());
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
-  MNEMON_ASSIGN_OR_RETURN(const FirstTokens cold, Measure(server->port(), shape));
+  MNEMON_ASSIGN_OR_RETURN(const FirstTokens cold,
+                          RestoreMeasure(server->port(), shape));
   Compare("on the disk, not in the file cache", cold, 10, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   std::vector<std::string> few = flags;
-  few.insert(few.end(), {"--state-bytes", kFewStates, "--running", "8"});
+  few.insert(few.end(), {"--state-bytes", kRestoreFewStates, "--running", "8"});
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, few));
-  MNEMON_RETURN_IF_ERROR(Measure(server->port(), shape).status());
-  MNEMON_ASSIGN_OR_RETURN(const FirstTokens dropped, Measure(server->port(), shape));
+  MNEMON_RETURN_IF_ERROR(RestoreMeasure(server->port(), shape).status());
+  MNEMON_ASSIGN_OR_RETURN(const FirstTokens dropped,
+                          RestoreMeasure(server->port(), shape));
   Compare("history in memory, state dropped", dropped, 10, results);
   return absl::OkStatus();
 }

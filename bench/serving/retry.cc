@@ -17,7 +17,7 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct RetryShape {
   int streams;
   int64_t prompt_tokens;
   int64_t new_tokens;
@@ -27,13 +27,13 @@ struct Shape {
   int64_t state_tokens;  // that the server has room for
 };
 
-constexpr Shape kFull = {50, 512, 64, 3, 20, 60, 14'400};
+constexpr RetryShape kRetryFull = {50, 512, 64, 3, 20, 60, 14'400};
 // Prompts of several chunks, so that some find no room in their middle. Room for one
 // session at its context limit is the least that a server takes.
-constexpr Shape kQuick = {50, 384, 32, 1, 2, 10, 10'240};
-constexpr int64_t kTokenBytes = 4096;  // of state, causal XS
-constexpr int kProbes = 8;             // sessions whose history is scored
-constexpr std::chrono::milliseconds kRefused{200};
+constexpr RetryShape kRetryQuick = {50, 384, 32, 1, 2, 10, 10'240};
+constexpr int64_t kRetryTokenBytes = 4096;  // of state, causal XS
+constexpr int kProbes = 8;                  // sessions whose history is scored
+constexpr std::chrono::milliseconds kRetryRefused{200};
 constexpr std::chrono::milliseconds kPoll{10};
 constexpr double kLogprobTolerance = 1e-3;
 
@@ -154,7 +154,7 @@ void Apply(const CallRecord& call, const v1::GenerateRequest& request, Known& kn
 
 // One client: calls until one ends OK, or after a token, or the turn's time is over. A
 // client whose stream breaks off gives its session up.
-absl::Status RunClient(const Shape& shape, const v1::GenerateRequest& request,
+absl::Status RunClient(const RetryShape& shape, const v1::GenerateRequest& request,
                        Connection& connection, Known& known, Tally& tally,
                        std::mutex& mutex) {
   const TimePoint end =
@@ -175,12 +175,12 @@ absl::Status RunClient(const Shape& shape, const v1::GenerateRequest& request,
     }
     if (call.ok()) return absl::OkStatus();
     if (!call.tokens.empty()) return DeleteSession(connection, known);
-    std::this_thread::sleep_for(kRefused);
+    std::this_thread::sleep_for(kRetryRefused);
   }
   return absl::OkStatus();
 }
 
-absl::Status RunTurn(const Shape& shape, int turn, Connections& connections,
+absl::Status RunTurn(const RetryShape& shape, int turn, Connections& connections,
                      std::vector<Known>& sessions, Tally& tally) {
   std::mutex mutex;
   absl::Status failed;
@@ -238,13 +238,13 @@ absl::StatusOr<int64_t> CountWrongContents(Connections& connections,
 }  // namespace
 
 absl::Status RunRetry(const ScenarioOptions& options, BarResults& results) {
-  Shape shape = options.quick ? kQuick : kFull;
+  RetryShape shape = options.quick ? kRetryQuick : kRetryFull;
   shape.deadline = results.Patience(shape.deadline);
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "XS"));
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
       StartServer(options, {"--checkpoint", "m=" + model, "--state-bytes",
-                            StrCat(shape.state_tokens * kTokenBytes)}));
+                            StrCat(shape.state_tokens * kRetryTokenBytes)}));
   Connections connections(server->port(), 4, {.retries = true});
   MNEMON_ASSIGN_OR_RETURN(std::vector<Known> sessions,
                           CreateSessions(connections.at(0), shape.streams));

@@ -18,25 +18,25 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct ScaleShape {
   int64_t in_memory;  // sessions with their states
   int64_t some;       // sessions in the store at first, and
   int64_t stored;     // at last
   int64_t timed;      // calls of each kind
 };
 
-constexpr Shape kFull = {10'000, 10'000, 100'000, 400};
-constexpr Shape kQuick = {1'000, 200, 2'000, 50};
+constexpr ScaleShape kScaleFull = {10'000, 10'000, 100'000, 400};
+constexpr ScaleShape kScaleQuick = {1'000, 200, 2'000, 50};
 
-constexpr int64_t kPromptTokens = 7;  // and one generated
-constexpr int64_t kWarm = 300;        // sessions before the first look at the memory
+constexpr int64_t kScalePromptTokens = 7;  // and one generated
+constexpr int64_t kWarm = 300;  // sessions before the first look at the memory
 constexpr int32_t kPage = 50;
 constexpr char kStateBytes[] = "1610612736";  // 12,288 states of fast_weights XS
 // A call may take so many times as long beside all sessions, and so much more.
 constexpr double kFlat = 1.5;
 constexpr double kFlatSeconds = 200e-6;
 
-constexpr double kStart = 0.45;  // seconds
+constexpr double kScaleStart = 0.45;  // seconds
 
 double Milliseconds(double seconds) { return seconds * 1e3; }
 
@@ -51,7 +51,7 @@ absl::StatusOr<double> PromisedBytes(const std::string& log) {
     return absl::InternalError("the server does not say what fits in memory: " + log);
   }
   return std::stod(found[3]) + std::stod(found[4]) -
-         4 * (std::stod(found[2]) - (kPromptTokens + 1));
+         4 * (std::stod(found[2]) - (kScalePromptTokens + 1));
 }
 
 // Calls of each kind, when there are `sessions`. Seconds.
@@ -62,11 +62,13 @@ struct Times {
 
 class Population {
  public:
-  Population(int port, const Shape& shape) : shape_(shape), connections_(port, 4) {}
+  Population(int port, const ScaleShape& shape)
+      : shape_(shape), connections_(port, 4) {}
 
   // Until there are `end`.
   absl::Status Fill(int64_t end) {
-    MNEMON_RETURN_IF_ERROR(MakeSessions(connections_, "m", made_, end, kPromptTokens));
+    MNEMON_RETURN_IF_ERROR(
+        MakeSessions(connections_, "m", made_, end, kScalePromptTokens));
     made_ = std::max(made_, end);
     return absl::OkStatus();
   }
@@ -125,7 +127,7 @@ class Population {
     return List(request, times.last_page);
   }
 
-  const Shape& shape_;
+  const ScaleShape& shape_;
   Connections connections_;
   int64_t made_ = 0;
   int64_t touched_ = 0;  // sessions that were used again, from the oldest on
@@ -166,12 +168,12 @@ void CompareTimes(const Times& few, const Times& all, BarResults& results) {
 }
 
 absl::Status MeasureMemory(const ScenarioOptions& options, const std::string& model,
-                           const Shape& shape, BarResults& results) {
+                           const ScaleShape& shape, BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const auto server,
                           StartServer(options, {"--checkpoint", "m=" + model,
                                                 "--state-bytes", kStateBytes}));
   results.TimeAtMost("start of a server without a store", server->start_time().count(),
-                     kStart, "s");
+                     kScaleStart, "s");
   MNEMON_ASSIGN_OR_RETURN(const double promised, PromisedBytes(server->log()));
   Population sessions(server->port(), shape);
   MNEMON_RETURN_IF_ERROR(sessions.Fill(kWarm));
@@ -191,7 +193,7 @@ absl::Status MeasureMemory(const ScenarioOptions& options, const std::string& mo
 }
 
 absl::Status MeasureStore(const ScenarioOptions& options, const std::string& model,
-                          const Shape& shape, BarResults& results) {
+                          const ScaleShape& shape, BarResults& results) {
   const DataFolder data(options.directory + "/data-scale");
   const std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--state-bytes",
                                           kStateBytes,    "--data-dir", data.path()};
@@ -239,7 +241,7 @@ absl::Status MeasureStore(const ScenarioOptions& options, const std::string& mod
 }  // namespace
 
 absl::Status RunScale(const ScenarioOptions& options, BarResults& results) {
-  const Shape& shape = options.quick ? kQuick : kFull;
+  const ScaleShape& shape = options.quick ? kScaleQuick : kScaleFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   MNEMON_RETURN_IF_ERROR(MeasureMemory(options, model, shape, results));

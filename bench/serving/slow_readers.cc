@@ -17,20 +17,22 @@ namespace {
 
 constexpr int kSlow = 100;
 constexpr int kFast = 16;
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
-constexpr double kTokenSeconds = 1;          // in which a slow client reads a token
+constexpr int64_t kSlowReadersEndless = 1'000'000'000;  // tokens
+constexpr double kTokenSeconds = 1;  // in which a slow client reads a token
 
-struct Shape {
+struct SlowReadersShape {
   int rounds;     // with slow readers; before and after each is one without
   double alone;   // seconds of each without
   double beside;  // and with them
   double start;   // seconds before each, in which the pools of blocks fill
 };
-constexpr Shape kFull = {.rounds = 3, .alone = 15, .beside = 60, .start = 3};
-constexpr Shape kQuick = {.rounds = 3, .alone = 2, .beside = 4, .start = 1};
+constexpr SlowReadersShape kSlowReadersFull = {
+    .rounds = 3, .alone = 15, .beside = 60, .start = 3};
+constexpr SlowReadersShape kSlowReadersQuick = {
+    .rounds = 3, .alone = 2, .beside = 4, .start = 1};
 
 constexpr double kMostStall = 0.9;
-constexpr char kStalled[] = "mnemon_requests_stalled";
+constexpr char kSlowReadersStalled[] = "mnemon_requests_stalled";
 
 // The least and the most that the server had of the machine.
 struct Memory {
@@ -44,9 +46,9 @@ struct Slow {
   int64_t ended = 0;       // streams
 };
 
-class Bench {
+class SlowReadersBench {
  public:
-  Bench(TestServer& server, const Shape& shape)
+  SlowReadersBench(TestServer& server, const SlowReadersShape& shape)
       : server_(server), shape_(shape), fast_(server.port(), 4) {}
 
   // Tokens per second of the fast streams over so many seconds, behind a start.
@@ -54,7 +56,8 @@ class Bench {
     Calls calls;
     for (int i = 0; i < kFast; ++i) {
       calls.Start(fast_.at(static_cast<size_t>(i)),
-                  MakeRequest("m", 16, kEndless, static_cast<uint64_t>(i)), {});
+                  MakeRequest("m", 16, kSlowReadersEndless, static_cast<uint64_t>(i)),
+                  {});
     }
     Pass(shape_.start);
     Interval interval = Pass(0);
@@ -87,7 +90,7 @@ class Bench {
     const int64_t messages = slow.messages();
     MNEMON_ASSIGN_OR_RETURN(const double speed, Fast(shape_.beside, &memory));
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage page, server_.Metrics());
-    seen.stalled = std::min(seen.stalled, page.Sum(kStalled));
+    seen.stalled = std::min(seen.stalled, page.Sum(kSlowReadersStalled));
     seen.read += slow.messages() - messages;
     seen.ended += kSlow - slow.running();
     slow.CancelAll();
@@ -110,7 +113,7 @@ class Bench {
           connection.sessions->CreateSession(&context, create, &session);
       if (!made.ok()) return absl::InternalError(made.error_message());
       v1::GenerateRequest request =
-          MakeRequest("", 16, kEndless, static_cast<uint64_t>(i));
+          MakeRequest("", 16, kSlowReadersEndless, static_cast<uint64_t>(i));
       request.set_session(session.name());
       calls.Start(connection, request, {.token_time = Seconds(kTokenSeconds)});
     }
@@ -119,7 +122,7 @@ class Bench {
     for (int full = 0; SteadyClock::now() - begin < kHangs;) {
       MNEMON_ASSIGN_OR_RETURN(const MetricsPage page, server_.Metrics());
       // One that has just read may run.
-      full = page.Sum(kStalled) >= kMostStall * kSlow ? full + 1 : 0;
+      full = page.Sum(kSlowReadersStalled) >= kMostStall * kSlow ? full + 1 : 0;
       if (full == 3) return absl::OkStatus();
       Pass(0.1);
     }
@@ -142,24 +145,24 @@ class Bench {
   }
 
   TestServer& server_;
-  const Shape& shape_;
+  const SlowReadersShape& shape_;
   Connections fast_;
 };
 
 }  // namespace
 
 absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results) {
-  Shape shape = options.quick ? kQuick : kFull;
+  SlowReadersShape shape = options.quick ? kSlowReadersQuick : kSlowReadersFull;
   if (!results.timed()) shape.rounds = 1;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   // A message may hold a minute's tokens of such a reader, who is not idle.
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
-      StartServer(options,
-                  {"--checkpoint", "m=" + model, "--sessions", StrCat(kSlow + kFast),
-                   "--max-tokens", StrCat(kEndless), "--idle-timeout", "600"}));
-  Bench bench(*server, shape);
+      StartServer(options, {"--checkpoint", "m=" + model, "--sessions",
+                            StrCat(kSlow + kFast), "--max-tokens",
+                            StrCat(kSlowReadersEndless), "--idle-timeout", "600"}));
+  SlowReadersBench bench(*server, shape);
   std::vector<double> alone, beside, shares, growth;
   Memory all;
   Slow slow;

@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kStart{300};
-constexpr std::chrono::seconds kEnd{2};
+constexpr std::chrono::seconds kTestServerStart{300};
+constexpr std::chrono::seconds kTestServerEnd{2};
 
 int ReadPort(const std::string& path) {
   int port = 0;
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
   std::unique_ptr<TestServer> server(new TestServer(directory, words));
   while ((server->port_ = ReadPort(port)) == 0) {
     if (server->child_.Wait(std::chrono::milliseconds(2)) ||
-        steady_clock::now() - begin > kStart) {
+        steady_clock::now() - begin > kTestServerStart) {
       return absl::UnavailableError(
           StrCat(binary, " does not listen: ", server->child_.err()));
     }
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
 
 TestServer::~TestServer() {
   child_.Signal(SIGTERM);
-  child_.Wait(kEnd);
+  child_.Wait(kTestServerEnd);
 }
 
 std::optional<int> TestServer::Stop(std::chrono::milliseconds patience) {
@@ -63,7 +63,7 @@ std::optional<int> TestServer::Stop(std::chrono::milliseconds patience) {
 
 void TestServer::Kill() {
   child_.Signal(SIGKILL);
-  child_.Wait(kEnd);
+  child_.Wait(kTestServerEnd);
 }
 
 absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& flag,

@@ -12,7 +12,7 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr std::chrono::milliseconds kRefused{20};
+constexpr std::chrono::milliseconds kTrafficRefused{20};
 constexpr int32_t kVocab = 128;  // of the sizes XS and S; G has more
 constexpr uint32_t kArrivals = 7;
 
@@ -62,7 +62,7 @@ std::vector<CallRecord> RunClosedLoop(Connections& connections, int callers,
         calls.Start(connections.at(static_cast<size_t>(caller)), request(number++),
                     options,
                     [ended](const CallRecord& call) { ended->set_value(call.ok()); });
-        if (!ok.get()) std::this_thread::sleep_for(kRefused);
+        if (!ok.get()) std::this_thread::sleep_for(kTrafficRefused);
       }
     });
   }

@@ -13,7 +13,7 @@
 namespace mnemon::serving {
 namespace {
 
-struct Shape {
+struct TwoModelsShape {
   const char* large;  // size of the large model
   int large_streams;
   int rounds;
@@ -25,27 +25,27 @@ struct Shape {
   int64_t positions;  // of the encoder, and of each row
 };
 
-constexpr Shape kFull = {.large = "G",
-                         .large_streams = 16,
-                         .rounds = 5,
-                         .turns = 4,
-                         .alone = 1,
-                         .beside = 1.5,
-                         .pause = 0.5,
-                         .rows = 128,
-                         .positions = 1024};
-constexpr Shape kQuick = {.large = "S",
-                          .large_streams = 16,
-                          .rounds = 3,
-                          .turns = 1,
-                          .alone = 0.4,
-                          .beside = 0.5,
-                          .pause = 0.2,
-                          .rows = 32,
-                          .positions = 256};
+constexpr TwoModelsShape kTwoModelsFull = {.large = "G",
+                                           .large_streams = 16,
+                                           .rounds = 5,
+                                           .turns = 4,
+                                           .alone = 1,
+                                           .beside = 1.5,
+                                           .pause = 0.5,
+                                           .rows = 128,
+                                           .positions = 1024};
+constexpr TwoModelsShape kTwoModelsQuick = {.large = "S",
+                                            .large_streams = 16,
+                                            .rounds = 3,
+                                            .turns = 1,
+                                            .alone = 0.4,
+                                            .beside = 0.5,
+                                            .pause = 0.2,
+                                            .rows = 32,
+                                            .positions = 256};
 
 constexpr int kSmallStreams = 4;
-constexpr int64_t kEndless = 1'000'000'000;  // tokens
+constexpr int64_t kTwoModelsEndless = 1'000'000'000;  // tokens
 // Of the encoder: a small one, because servers bound what an answer holds.
 constexpr int64_t kClasses = 8;
 
@@ -82,9 +82,9 @@ struct Round {
   std::vector<Interval> beside;
 };
 
-class Bench {
+class TwoModelsBench {
  public:
-  Bench(const Shape& shape, TestServer& server)
+  TwoModelsBench(const TwoModelsShape& shape, TestServer& server)
       : shape_(shape), server_(server), connections_(server.port(), 4) {}
 
   absl::Status BesideLarge(BarResults& results);
@@ -94,7 +94,8 @@ class Bench {
   void StartSmall(Calls& calls) {
     for (int i = 0; i < kSmallStreams; ++i) {
       calls.Start(connections_.at(static_cast<size_t>(i)),
-                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
+                  MakeRequest("small", 4, kTwoModelsEndless, static_cast<uint64_t>(i)),
+                  {});
     }
   }
   absl::StatusOr<std::vector<CallRecord>> End(Calls& calls) {
@@ -112,7 +113,8 @@ class Bench {
   void StartLarge(Calls& calls) {
     for (int i = 0; i < shape_.large_streams; ++i) {
       calls.Start(connections_.at(static_cast<size_t>(i)),
-                  MakeRequest("large", 4, kEndless, static_cast<uint64_t>(i)), {});
+                  MakeRequest("large", 4, kTwoModelsEndless, static_cast<uint64_t>(i)),
+                  {});
     }
   }
   // Waits until tokens come again and again.
@@ -121,13 +123,13 @@ class Bench {
   // Sets rows_ to those of the largest Predict that the server accepts.
   absl::Status FindLargestPredict();
 
-  const Shape& shape_;
+  const TwoModelsShape& shape_;
   TestServer& server_;
   Connections connections_;
   int64_t rows_ = 0;  // of the largest Predict
 };
 
-absl::StatusOr<double> Bench::StepOfLarge(double seconds) {
+absl::StatusOr<double> TwoModelsBench::StepOfLarge(double seconds) {
   const std::string name = "mnemon_step_duration_seconds";
   const std::vector<std::string> labels = {"model=\"large\""};
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server_.Metrics());
@@ -136,7 +138,7 @@ absl::StatusOr<double> Bench::StepOfLarge(double seconds) {
   return Since(before.Histogram(name, labels), after.Histogram(name, labels)).mean();
 }
 
-absl::Status Bench::WaitForFlow(const Calls& calls) {
+absl::Status TwoModelsBench::WaitForFlow(const Calls& calls) {
   int64_t seen = calls.messages();
   for (int flowing = 0, looks = 0; flowing < 4; ++looks) {
     if (looks == 1200) return absl::InternalError("no token comes for 120 s");
@@ -148,7 +150,7 @@ absl::Status Bench::WaitForFlow(const Calls& calls) {
   return absl::OkStatus();
 }
 
-absl::Status Bench::BesideLarge(BarResults& results) {
+absl::Status TwoModelsBench::BesideLarge(BarResults& results) {
   double large_step = 0;
   {
     Calls large;
@@ -195,7 +197,7 @@ absl::Status Bench::BesideLarge(BarResults& results) {
   return absl::OkStatus();
 }
 
-grpc::Status Bench::Predict(double deadline) {
+grpc::Status TwoModelsBench::Predict(double deadline) {
   v1::PredictRequest request;
   request.set_model("models/encoder");
   for (int64_t row = 0; row < rows_; ++row) {
@@ -211,7 +213,7 @@ grpc::Status Bench::Predict(double deadline) {
   return connections_.at(0).generation->Predict(&context, request, &response);
 }
 
-absl::Status Bench::FindLargestPredict() {
+absl::Status TwoModelsBench::FindLargestPredict() {
   for (rows_ = shape_.rows; rows_ >= 1; rows_ /= 2) {
     const grpc::Status status = Predict(shape_.turns * shape_.pause);
     // One that runs into its deadline was accepted.
@@ -222,7 +224,7 @@ absl::Status Bench::FindLargestPredict() {
   return absl::InternalError("no Predict is accepted");
 }
 
-absl::Status Bench::BesideEncoder(BarResults& results) {
+absl::Status TwoModelsBench::BesideEncoder(BarResults& results) {
   MNEMON_RETURN_IF_ERROR(FindLargestPredict());
   Calls small;
   StartSmall(small);
@@ -258,7 +260,7 @@ absl::Status Bench::BesideEncoder(BarResults& results) {
 }  // namespace
 
 absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results) {
-  const Shape shape = options.quick ? kQuick : kFull;
+  const TwoModelsShape shape = options.quick ? kTwoModelsQuick : kTwoModelsFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string small,
                           Checkpoint(options, "fast_weights", "XS"));
   MNEMON_ASSIGN_OR_RETURN(const std::string large,
@@ -270,13 +272,13 @@ absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results) {
   // A server for each part, so that neither affects the other.
   const std::vector<std::string> flags = {
       "--checkpoint", "small=" + small,     "--checkpoint", "large=" + large,
-      "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kEndless)};
+      "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kTwoModelsEndless)};
   {
     MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
-    MNEMON_RETURN_IF_ERROR(Bench(shape, *server).BesideLarge(results));
+    MNEMON_RETURN_IF_ERROR(TwoModelsBench(shape, *server).BesideLarge(results));
   }
   MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
-  return Bench(shape, *server).BesideEncoder(results);
+  return TwoModelsBench(shape, *server).BesideEncoder(results);
 }
 
 }  // namespace mnemon::serving

@@ -16,7 +16,7 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr int kCallers = 8;
+constexpr int kWireLogCallers = 8;
 constexpr int kPipeBytes = 4096;
 constexpr double kSlower = 0.7;  // share of the calls of the first part in the last
 constexpr double kLosing = 60;   // seconds after which lines must have been lost
@@ -61,11 +61,11 @@ absl::Status LeaveLogUnread(const ScenarioOptions& options, double seconds,
       StartServer(options, {"--checkpoint", model},
                   {.launcher = {"/bin/sh", "-c", "exec \"$@\" 2> \"$0\"", path},
                    .grace = StrCat(results.Patience(kLogGrace))}));
-  Connections connections(server->port(), kCallers);
+  Connections connections(server->port(), kWireLogCallers);
   const TimePoint begin = SteadyClock::now();
   Watch watch(*server, results);
   const std::vector<CallRecord> calls = RunClosedLoop(
-      connections, kCallers,
+      connections, kWireLogCallers,
       [](int64_t number) {
         return MakeRequest("", 8, 100, static_cast<uint64_t>(number));
       },
