@@ -88,7 +88,7 @@ class Callers {
   absl::Status failed_;  // guarded by mutex_
 };
 
-absl::Status BeyondMemoryMeasure(const ScenarioOptions& options,
+absl::Status MeasureBeyondMemory(const ScenarioOptions& options,
                                  const BeyondMemoryShape& shape, const Model& measured,
                                  BarResults& results) {
   const std::string architecture = measured.architecture;
@@ -153,7 +153,7 @@ absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results
   const BeyondMemoryShape& shape =
       options.quick ? kBeyondMemoryQuick : kBeyondMemoryFull;
   for (const Model& model : shape.models) {
-    MNEMON_RETURN_IF_ERROR(BeyondMemoryMeasure(options, shape, model, results));
+    MNEMON_RETURN_IF_ERROR(MeasureBeyondMemory(options, shape, model, results));
   }
   return absl::OkStatus();
 }

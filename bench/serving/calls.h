@@ -24,6 +24,8 @@ using Seconds = std::chrono::duration<double>;
 
 // The limit of waits that no bar is about: only what hangs comes to it.
 inline constexpr Seconds kHangs{300};
+// Tokens of a call that ends when its scenario does.
+inline constexpr int64_t kEndless = 1'000'000'000;
 
 // One Generate call as its client saw it.
 struct CallRecord {

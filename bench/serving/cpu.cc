@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/traffic.h"
 #include "nlohmann/json.hpp"
@@ -24,7 +25,6 @@ constexpr CpuShape kCpuQuick = {3, 0.4, 1};
 
 constexpr int kCpuStreams = 256;
 constexpr int kEngineStreams = 64;
-constexpr int64_t kCpuEndless = 1'000'000'000;  // tokens
 
 // One result of mnemon-bench over fast_weights XS.
 absl::StatusOr<nlohmann::json> RunBench(const ScenarioOptions& options,
@@ -81,7 +81,7 @@ absl::StatusOr<Cost> StreamCost(const TestServer& server, const CpuShape& shape,
   Calls calls;
   for (int i = 0; i < streams; ++i) {
     calls.Start(connections.at(static_cast<size_t>(i)),
-                MakeRequest("m", 16, kCpuEndless, static_cast<uint64_t>(i)), {});
+                MakeRequest("m", 16, kEndless, static_cast<uint64_t>(i)), {});
   }
   Pass(shape.window / 2);
   const char* const tokens = "mnemon_generation_tokens_total";
@@ -113,7 +113,7 @@ absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
         const auto server,
         StartServer(options,
                     {"--checkpoint", "m=" + model, "--threads", "1", "--running",
-                     StrCat(kCpuStreams), "--max-tokens", StrCat(kCpuEndless)}));
+                     StrCat(kCpuStreams), "--max-tokens", StrCat(kEndless)}));
     MNEMON_ASSIGN_OR_RETURN(many, StreamCost(*server, shape, kCpuStreams));
     MNEMON_ASSIGN_OR_RETURN(one, StreamCost(*server, shape, 1));
   }

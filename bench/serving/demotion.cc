@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/data_folder.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/session_calls.h"
@@ -29,7 +30,6 @@ constexpr DemotionShape kDemotionQuick = {80, 3, 0.7, 5};
 
 // A step of so many takes longer than the time for which tokens share a message.
 constexpr int kDemotionStreams = 16;
-constexpr int64_t kDemotionEndless = 1'000'000'000;  // tokens
 constexpr int64_t kDemotionPromptTokens = 8;
 constexpr double kTurnsPerSecond = 40;
 // Of fast_weights S: those that run, with their reserves, and some at rest.
@@ -54,10 +54,10 @@ class Side {
   absl::StatusOr<std::vector<double>> Gaps() {
     Calls streams;
     for (int i = 0; i < kDemotionStreams; ++i) {
-      streams.Start(connections_->at(static_cast<size_t>(i)),
-                    MakeRequest("m", kDemotionPromptTokens, kDemotionEndless,
-                                static_cast<uint64_t>(i)),
-                    {});
+      streams.Start(
+          connections_->at(static_cast<size_t>(i)),
+          MakeRequest("m", kDemotionPromptTokens, kEndless, static_cast<uint64_t>(i)),
+          {});
     }
     Pass(0.3);
     absl::Status turned;
@@ -113,7 +113,7 @@ absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results) {
                           Checkpoint(options, "fast_weights", "S"));
   const DataFolder data(options.directory + "/data-demotion");
   const std::vector<std::string> flags = {"--checkpoint", "m=" + model,
-                                          "--max-tokens", StrCat(kDemotionEndless),
+                                          "--max-tokens", StrCat(kEndless),
                                           "--running",    "24"};
   MNEMON_ASSIGN_OR_RETURN(const auto without, Side::Start(options, shape, flags));
   std::vector<std::string> durable = flags;

@@ -97,9 +97,9 @@ absl::StatusOr<double> Speed(Connections& connections, double seconds) {
   return absl::InternalError("no token came: the machine is too busy to measure");
 }
 
-absl::Status DurabilityMeasureSize(const ScenarioOptions& options,
-                                   const DurabilityShape& shape,
-                                   const std::string& size, BarResults& results) {
+absl::Status MeasureDurability(const ScenarioOptions& options,
+                               const DurabilityShape& shape, const std::string& size,
+                               BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", size));
   std::array<Level, kLevelCount> levels;
@@ -143,9 +143,9 @@ absl::Status DurabilityMeasureSize(const ScenarioOptions& options,
 
 absl::Status RunDurability(const ScenarioOptions& options, BarResults& results) {
   const DurabilityShape& shape = options.quick ? kDurabilityQuick : kDurabilityFull;
-  MNEMON_RETURN_IF_ERROR(DurabilityMeasureSize(options, shape, "XS", results));
+  MNEMON_RETURN_IF_ERROR(MeasureDurability(options, shape, "XS", results));
   return options.quick ? absl::OkStatus()
-                       : DurabilityMeasureSize(options, shape, "S", results);
+                       : MeasureDurability(options, shape, "S", results);
 }
 
 }  // namespace mnemon::serving

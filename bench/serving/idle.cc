@@ -12,8 +12,8 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr int kIdleIdle = 64;  // as many as calls run at once
-constexpr int kOthers = 16;    // that want to be served
+constexpr int kIdleCallers = 64;  // as many as calls run at once
+constexpr int kOthers = 16;       // that want to be served
 constexpr char kFlag[] = "--idle-timeout";
 constexpr char kIdleStalled[] = "mnemon_requests_stalled";
 constexpr double kMargin = 1;  // seconds, for the call itself
@@ -53,7 +53,7 @@ void HoldAgainstBars(const std::string& who, const Watched& watched, double limi
   results.Exactly(StrCat(who, ": others that were not served"),
                   static_cast<double>(watched.not_served), 0, "");
   results.ShareAtLeast(StrCat(who, ": stalled calls in the metrics, share"),
-                       watched.stalled / kIdleIdle, 0.9);
+                       watched.stalled / kIdleCallers, 0.9);
 }
 
 // Until the server makes no token for any of the streams any more.
@@ -72,9 +72,9 @@ absl::Status WaitForStop(const TestServer& server, Watched& watched) {
 
 absl::Status StoppedReaders(const TestServer& server, Connections& others, double limit,
                             double patience, BarResults& results) {
-  Connections connections(server.port(), kIdleIdle, {.small_window = true});
+  Connections connections(server.port(), kIdleCallers, {.small_window = true});
   Calls readers;
-  for (int i = 0; i < kIdleIdle; ++i) {
+  for (int i = 0; i < kIdleCallers; ++i) {
     v1::GenerateRequest request = MakeRequest("m", 4, 60000, static_cast<uint64_t>(i));
     // Fills windows with fewer tokens.
     request.mutable_output()->set_top_candidate_count(20);
@@ -97,7 +97,7 @@ absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
     std::unique_ptr<grpc::ClientReaderWriter<v1::ScoreRequest, v1::ScoreResponse>> call;
   };
   std::vector<std::unique_ptr<Stream>> silent;
-  for (int i = 0; i < kIdleIdle; ++i) {
+  for (int i = 0; i < kIdleCallers; ++i) {
     auto stream = std::make_unique<Stream>();
     stream->call =
         connections.at(static_cast<size_t>(i)).generation->Score(&stream->context);
@@ -137,7 +137,7 @@ absl::Status RunIdle(const ScenarioOptions& options, BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--running",
-                                    StrCat(kIdleIdle)};
+                                    StrCat(kIdleCallers)};
   MNEMON_ASSIGN_OR_RETURN(const bool limits,
                           TakesFlag(options.server_binary, kFlag, options.directory));
   if (limits) flags.insert(flags.end(), {kFlag, StrCat(limit)});

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/session_calls.h"
 #include "bench/serving/traffic.h"
@@ -27,7 +28,6 @@ struct ManySessionsShape {
 constexpr ManySessionsShape kManySessionsFull = {10'000, 256, 5, 4, 0.5, 256, 2048};
 constexpr ManySessionsShape kManySessionsQuick = {1'000, 64, 3, 0.3, 0.25, 16, 512};
 
-constexpr int64_t kManySessionsEndless = 1'000'000'000;  // tokens
 // Keys and values of one token in one layer, 256 wide.
 constexpr int64_t kManySessionsTokenBytes = 2048;
 constexpr std::chrono::milliseconds kBetweenShort{10};
@@ -149,11 +149,10 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
       shape.large_layers * shape.large_tokens * kManySessionsTokenBytes;
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
-      StartServer(
-          options,
-          {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
-           "--running", StrCat(shape.streams + kCreators), "--state-bytes",
-           StrCat(2 * large_bytes), "--max-tokens", StrCat(kManySessionsEndless)}));
+      StartServer(options,
+                  {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
+                   "--running", StrCat(shape.streams + kCreators), "--state-bytes",
+                   StrCat(2 * large_bytes), "--max-tokens", StrCat(kEndless)}));
   Connections connections(server->port(), 4);
   RunShortCalls(connections, shape, 0.1);  // connects
   const ShortCalls idle = RunShortCalls(connections, shape, shape.window);
@@ -164,9 +163,8 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
   Connections stream_connections(server->port(), 4);
   Calls streams;
   for (int i = 0; i < shape.streams; ++i) {
-    streams.Start(
-        stream_connections.at(static_cast<size_t>(i)),
-        MakeRequest("small", 4, kManySessionsEndless, static_cast<uint64_t>(i)), {});
+    streams.Start(stream_connections.at(static_cast<size_t>(i)),
+                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
   }
   Pass(shape.around);
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());

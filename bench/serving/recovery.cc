@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/data_folder.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/session_calls.h"
@@ -18,7 +19,6 @@ namespace mnemon::serving {
 namespace {
 
 constexpr int kRecoveryStreams = 64;
-constexpr int64_t kRecoveryEndless = 1'000'000'000;  // tokens
 constexpr int64_t kRecoveryPromptTokens = 64;
 constexpr int64_t kRecoveryNewTokens = 192;  // of each stream before the kill, about
 
@@ -27,8 +27,8 @@ std::string RequestId(int round, int stream) {
 }
 
 v1::GenerateRequest RequestOf(int round, int stream) {
-  v1::GenerateRequest request = MakeRequest("", kRecoveryPromptTokens, kRecoveryEndless,
-                                            static_cast<uint64_t>(stream));
+  v1::GenerateRequest request =
+      MakeRequest("", kRecoveryPromptTokens, kEndless, static_cast<uint64_t>(stream));
   request.set_session("sessions/" + IdOf(stream));
   request.set_request_id(RequestId(round, stream));
   return request;
@@ -114,8 +114,8 @@ absl::StatusOr<TimePoint> ResumeAll(TestServer& server, int round,
   return last;
 }
 
-absl::Status RecoveryMeasureSize(const ScenarioOptions& options,
-                                 const std::string& size, BarResults& results) {
+absl::Status MeasureRecovery(const ScenarioOptions& options, const std::string& size,
+                             BarResults& results) {
   const int rounds = options.quick ? 1 : 5;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", size));
@@ -125,7 +125,7 @@ absl::Status RecoveryMeasureSize(const ScenarioOptions& options,
     const DataFolder data(options.directory + "/data-recovery");
     const std::vector<std::string> flags = {"--checkpoint", "m=" + model,
                                             "--data-dir",   data.path(),
-                                            "--max-tokens", StrCat(kRecoveryEndless)};
+                                            "--max-tokens", StrCat(kEndless)};
     MNEMON_ASSIGN_OR_RETURN(auto server, StartServer(options, flags));
     {
       Connections connections(server->port(), 4);
@@ -158,8 +158,8 @@ absl::Status RecoveryMeasureSize(const ScenarioOptions& options,
 }  // namespace
 
 absl::Status RunRecovery(const ScenarioOptions& options, BarResults& results) {
-  MNEMON_RETURN_IF_ERROR(RecoveryMeasureSize(options, "XS", results));
-  return RecoveryMeasureSize(options, "S", results);
+  MNEMON_RETURN_IF_ERROR(MeasureRecovery(options, "XS", results));
+  return MeasureRecovery(options, "S", results);
 }
 
 }  // namespace mnemon::serving

@@ -28,7 +28,7 @@ struct FirstTokens {
   std::vector<double> resting, live;
 };
 
-absl::StatusOr<FirstTokens> RestoreMeasure(int port, const RestoreShape& shape) {
+absl::StatusOr<FirstTokens> MeasureRestore(int port, const RestoreShape& shape) {
   Connection connection(port, {});
   // Connects.
   MNEMON_RETURN_IF_ERROR(GetSession(connection, IdOf(0)));
@@ -68,29 +68,29 @@ absl::Status RunRestore(const ScenarioOptions& options, BarResults& results) {
         MakeSessions(connections, "m", 0, shape.sessions, shape.tokens));
   }
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens memory,
-                          RestoreMeasure(server->port(), shape));
+                          MeasureRestore(server->port(), shape));
   Compare("state in memory", memory, 2, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens disk,
-                          RestoreMeasure(server->port(), shape));
+                          MeasureRestore(server->port(), shape));
   Compare("on the disk", disk, 10, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_RETURN_IF_ERROR(data.DropFileCache());
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens cold,
-                          RestoreMeasure(server->port(), shape));
+                          MeasureRestore(server->port(), shape));
   Compare("on the disk, not in the file cache", cold, 10, results);
 
   MNEMON_RETURN_IF_ERROR(EndServer(*server));
   std::vector<std::string> few = flags;
   few.insert(few.end(), {"--state-bytes", kRestoreFewStates, "--running", "8"});
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, few));
-  MNEMON_RETURN_IF_ERROR(RestoreMeasure(server->port(), shape).status());
+  MNEMON_RETURN_IF_ERROR(MeasureRestore(server->port(), shape).status());
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens dropped,
-                          RestoreMeasure(server->port(), shape));
+                          MeasureRestore(server->port(), shape));
   Compare("history in memory, state dropped", dropped, 10, results);
   return absl::OkStatus();
 }

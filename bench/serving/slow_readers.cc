@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/process_use.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/traffic.h"
@@ -17,7 +18,6 @@ namespace {
 
 constexpr int kSlow = 100;
 constexpr int kFast = 16;
-constexpr int64_t kSlowReadersEndless = 1'000'000'000;  // tokens
 constexpr double kTokenSeconds = 1;  // in which a slow client reads a token
 
 struct SlowReadersShape {
@@ -56,8 +56,7 @@ class SlowReadersBench {
     Calls calls;
     for (int i = 0; i < kFast; ++i) {
       calls.Start(fast_.at(static_cast<size_t>(i)),
-                  MakeRequest("m", 16, kSlowReadersEndless, static_cast<uint64_t>(i)),
-                  {});
+                  MakeRequest("m", 16, kEndless, static_cast<uint64_t>(i)), {});
     }
     Pass(shape_.start);
     Interval interval = Pass(0);
@@ -113,7 +112,7 @@ class SlowReadersBench {
           connection.sessions->CreateSession(&context, create, &session);
       if (!made.ok()) return absl::InternalError(made.error_message());
       v1::GenerateRequest request =
-          MakeRequest("", 16, kSlowReadersEndless, static_cast<uint64_t>(i));
+          MakeRequest("", 16, kEndless, static_cast<uint64_t>(i));
       request.set_session(session.name());
       calls.Start(connection, request, {.token_time = Seconds(kTokenSeconds)});
     }
@@ -159,9 +158,9 @@ absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results)
   // A message may hold a minute's tokens of such a reader, who is not idle.
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
-      StartServer(options, {"--checkpoint", "m=" + model, "--sessions",
-                            StrCat(kSlow + kFast), "--max-tokens",
-                            StrCat(kSlowReadersEndless), "--idle-timeout", "600"}));
+      StartServer(options,
+                  {"--checkpoint", "m=" + model, "--sessions", StrCat(kSlow + kFast),
+                   "--max-tokens", StrCat(kEndless), "--idle-timeout", "600"}));
   SlowReadersBench bench(*server, shape);
   std::vector<double> alone, beside, shares, growth;
   Memory all;

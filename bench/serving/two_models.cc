@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/calls.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/traffic.h"
 
@@ -45,7 +46,6 @@ constexpr TwoModelsShape kTwoModelsQuick = {.large = "S",
                                             .positions = 256};
 
 constexpr int kSmallStreams = 4;
-constexpr int64_t kTwoModelsEndless = 1'000'000'000;  // tokens
 // Of the encoder: a small one, because servers bound what an answer holds.
 constexpr int64_t kClasses = 8;
 
@@ -94,8 +94,7 @@ class TwoModelsBench {
   void StartSmall(Calls& calls) {
     for (int i = 0; i < kSmallStreams; ++i) {
       calls.Start(connections_.at(static_cast<size_t>(i)),
-                  MakeRequest("small", 4, kTwoModelsEndless, static_cast<uint64_t>(i)),
-                  {});
+                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
     }
   }
   absl::StatusOr<std::vector<CallRecord>> End(Calls& calls) {
@@ -113,8 +112,7 @@ class TwoModelsBench {
   void StartLarge(Calls& calls) {
     for (int i = 0; i < shape_.large_streams; ++i) {
       calls.Start(connections_.at(static_cast<size_t>(i)),
-                  MakeRequest("large", 4, kTwoModelsEndless, static_cast<uint64_t>(i)),
-                  {});
+                  MakeRequest("large", 4, kEndless, static_cast<uint64_t>(i)), {});
     }
   }
   // Waits until tokens come again and again.
@@ -272,7 +270,7 @@ absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results) {
   // A server for each part, so that neither affects the other.
   const std::vector<std::string> flags = {
       "--checkpoint", "small=" + small,     "--checkpoint", "large=" + large,
-      "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kTwoModelsEndless)};
+      "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kEndless)};
   {
     MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
     MNEMON_RETURN_IF_ERROR(TwoModelsBench(shape, *server).BesideLarge(results));
