@@ -126,6 +126,7 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
                .has_tokenizer = one.served.tokenizer != nullptr,
                .parameters = one.served.parameters,
                .precision = NameOf(one.served.format),
+               .kernels = one.served.kernels,
                .chat_template = one.served.chat_template};
   if (one.served.predictor) {
     one.facts.numerics_id = one.served.predictor->numerics_id();

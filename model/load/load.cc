@@ -38,6 +38,7 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   if (model.whole_sequences) {
     MNEMON_ASSIGN_OR_RETURN(served.predictor,
                             MakePredictor(model, views, options.decoder, stream));
+    served.kernels = KernelsOf(options.decoder);
     return absl::OkStatus();
   }
   DecoderOptions decoder = options.decoder;
@@ -51,6 +52,7 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   MNEMON_RETURN_IF_ERROR(sequence.status());
   if (!*sequence) {
     MNEMON_ASSIGN_OR_RETURN(served.decoder, MakeDecoder(model, views, decoder, stream));
+    served.kernels = decoder.device ? options.device : KernelsOf(decoder);
     return absl::OkStatus();
   }
   SequenceDecoderMaker make = options.make_sequence;
@@ -61,6 +63,7 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   }
   MNEMON_RETURN_IF_ERROR(file.Finish());
   MNEMON_ASSIGN_OR_RETURN(served.decoder, make(model, views, options.device));
+  served.kernels = "torch";
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@ struct ServedModel {
   WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   ChatTemplate chat_template;
+  std::string kernels;  // instruction set or device, as "avx2"; "torch"
   std::unique_ptr<DeviceDriver> device;  // that the decoder computes on; null: the CPU
   // One of the two.
   std::unique_ptr<Decoder> decoder;

@@ -78,6 +78,10 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelDescription&
                                     stream);
 }
 
+std::string KernelsOf(const DecoderOptions& options) {
+  return (*FindCpuOperations(options.target))->target;
+}
+
 absl::Status RequireAutoregressive(const ModelDescription& model) {
   if (!model.whole_sequences) return absl::OkStatus();
   return WrongKind("takes whole sequences, not token by token");

@@ -48,6 +48,10 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(
     const ModelDescription& model, const TensorViews& views,
     const DecoderOptions& options, const WeightStream& stream = {});
 
+// The instruction set by which the CPU computes, as "avx2". REQUIRES: FindCpuOperations
+// accepts the target.
+std::string KernelsOf(const DecoderOptions& options);
+
 // FAILED_PRECONDITION for a model of whole sequences, or for any other model.
 absl::Status RequireAutoregressive(const ModelDescription& model);
 absl::Status RequireWholeSequences(const ModelDescription& model);

@@ -333,6 +333,7 @@ struct ModelFacts {
   int64_t parameters = 0;
   int64_t state_bytes_per_session = 0;  // at the context limit, or constant size
   std::string precision = "fp32";       // of the weights that steps read
+  std::string kernels;                  // instruction set or device, as "avx2"
   bool generates = false;               // else it predicts
   IntrospectionFields introspection;    // that its tokens have
   ChatTemplate chat_template;

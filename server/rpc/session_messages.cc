@@ -341,6 +341,7 @@ void ToMessage(const ModelFacts& facts, v1::Model& out) {
   out.set_parameter_count(facts.parameters);
   out.set_session_state_size_bytes(facts.state_bytes_per_session);
   out.set_precision(facts.precision);
+  out.set_kernel_target(facts.kernels);
   out.set_generates(facts.generates);
   for (const IntrospectionField& one : kIntrospectionFields) {
     if (facts.introspection.*one.field) {

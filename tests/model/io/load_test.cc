@@ -234,7 +234,10 @@ TEST_F(LoadTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
     }
   }
   tmp_.Put("c/model.safetensors", good);
-  EXPECT_TRUE(LoadServedModel(tmp_.Path("c"), {}).ok());
+  const auto served =
+      LoadServedModel(tmp_.Path("c"), {.decoder = {.target = "portable"}});
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ(served->kernels, "portable");
 }
 
 }  // namespace

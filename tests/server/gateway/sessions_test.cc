@@ -124,6 +124,7 @@ TEST(HttpSessions, TokenizeAndModels) {
   json models = rig.Json("GET", "/v1/models").body;
   EXPECT_EQ(models["data"][0]["id"], "toy");
   EXPECT_EQ(models["data"][0]["mnemon"]["parameter_count"], 12345);
+  EXPECT_EQ(models["data"][0]["mnemon"]["kernel_target"], "avx2");
   EXPECT_EQ(rig.Json("GET", "/v1/models/toy").body["object"], "model");
   EXPECT_EQ(rig.Json("GET", "/v1/models/none").code, 404);
 }

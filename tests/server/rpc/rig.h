@@ -70,6 +70,7 @@ class Rig {
                        .vocab = ToyDecoder::kVocab,
                        .has_tokenizer = options.tokenizer,
                        .parameters = 12345,
+                       .kernels = "avx2",
                        .chat_template = options.chat_template};
       models.push_back({.facts = facts,
                         .decoder = models.empty() ? &decoder : others.back().get(),
