@@ -43,7 +43,7 @@ std::string TimeText(double seconds) {
 std::string CountText(int64_t count) {
   std::string digits = StrCat(count);
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<size_t>(at), " ");
+    digits.insert(static_cast<size_t>(at), 1, ' ');
   }
   return digits;
 }

@@ -154,7 +154,9 @@ TEST_F(Processes, KilledAtRandomMomentsTheRunGoesOn) {
                                          std::to_string(rank)));
         EXPECT_THAT(Log(rank), HasSubstr("--resume"));
       }
-      if (victim != 0) EXPECT_THAT(Log(0), HasSubstr("the last good checkpoint is "));
+      if (victim != 0) {
+        EXPECT_THAT(Log(0), HasSubstr("the last good checkpoint is "));
+      }
     }
     ASSERT_EQ(Run(killed, {"--resume"}), 0) << Output();
     ExpectSame(killed, calm);

@@ -68,7 +68,7 @@ constexpr char kLearnedCausal[] =
     "architecture = \"causal\"\nposition_kind = \"learned\"\n";
 
 TEST_F(QuantizeTest, WritesWhatStepsReadAsTheSourceInInt8) {
-  for (const std::string model :
+  for (const std::string& model :
        {std::string(kLearnedCausal), std::string("architecture = \"fast_weights\"\n"),
         std::string("architecture = \"transformer_xl\"\nposition_kind = \"relative\"\n"
                     "mem_len = 8\npositions = 32\n"),
