@@ -12,9 +12,11 @@ namespace mnemon {
 namespace {
 
 // Every slice starts on a cache line.
-constexpr int64_t kAlignment = 16;
+constexpr int64_t kParameterAlignment = 16;
 
-int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t RoundUp(int64_t n) {
+  return (n + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
+}
 
 }  // namespace
 

@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kTokenAlignment = 64;
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
 
 // The fixed part, as it lies in the file.
@@ -43,7 +43,8 @@ std::string HeaderDigest(std::string_view header) {
 }
 
 uint64_t HeaderBytes(uint64_t tokenizer_bytes) {
-  return (sizeof(Fixed) + tokenizer_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (sizeof(Fixed) + tokenizer_bytes + kTokenAlignment - 1) / kTokenAlignment *
+         kTokenAlignment;
 }
 
 absl::Status CheckShape(const Fixed& fixed, const Tokenizer& tokenizer) {

@@ -11,11 +11,11 @@ namespace mnemon::client {
 namespace {
 
 // Up to the year 2255: a SystemTime cannot hold much more.
-constexpr int64_t kMostSeconds = 9'000'000'000;
+constexpr int64_t kMostUnixSeconds = 9'000'000'000;
 
 absl::StatusOr<SystemTime> TakeTime(const std::string& text) {
   const std::optional<Instant> instant = ParseRfc3339(text);
-  if (!instant || instant->seconds < 0 || instant->seconds > kMostSeconds) {
+  if (!instant || instant->seconds < 0 || instant->seconds > kMostUnixSeconds) {
     return UsageError(StrCat("--expire-time: ", Quoted(text),
                              " is not a time of the years 1970 to 2254 in RFC 3339, "
                              "for example 2030-01-31T08:00:00Z"));

@@ -26,7 +26,7 @@ using std::chrono::nanoseconds;
 constexpr std::array<std::string_view, 5> kReasons = {
     "max_tokens", "stop_token", "stop_string", "context_limit", "time_limit"};
 
-absl::Status Damaged(std::string_view what) {
+absl::Status DamagedCall(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss, StrCat("the record of a call: ", what),
                    {.reason = "SNAPSHOT_DAMAGED"});
 }
@@ -72,7 +72,7 @@ class Reader {
     return found == object_.end() ? nullptr : &*found;
   }
   void Fail(const char* key, std::string_view what) {
-    status_.Update(Damaged(StrCat(key, " ", what)));
+    status_.Update(DamagedCall(StrCat(key, " ", what)));
   }
 
   void Read(const char* key, std::string& to) {
@@ -268,7 +268,7 @@ std::string FormatCallRecord(const CallRecord& record) {
 
 absl::StatusOr<CallRecord> ParseCallRecord(const std::string& text) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Damaged("not a JSON object");
+  if (!object.is_object()) return DamagedCall("not a JSON object");
   Reader from(object);
   CallRecord record;
   from.Read("request_id", record.request_id);
@@ -297,13 +297,13 @@ absl::StatusOr<CallRecord> ParseCallRecord(const std::string& text) {
   }
   from.ReadObject("end", [&](Reader& end) { ReadEnd(end, record.end.emplace()); });
   MNEMON_RETURN_IF_ERROR(from.status());
-  if (record.request_id.empty()) return Damaged("request_id is missing");
-  if (record.prompt_end < record.base) return Damaged("prompt_end is before base");
+  if (record.request_id.empty()) return DamagedCall("request_id is missing");
+  if (record.prompt_end < record.base) return DamagedCall("prompt_end is before base");
   const json* const sampling = from.Find("sampling");
-  if (sampling == nullptr) return Damaged("sampling is missing");
+  if (sampling == nullptr) return DamagedCall("sampling is missing");
   MNEMON_ASSIGN_OR_RETURN(SessionRecord of,
                           ParseSessionRecord(Dump({{"sampling", *sampling}})));
-  if (!of.sampling->seed) return Damaged("sampling has no seed");
+  if (!of.sampling->seed) return DamagedCall("sampling has no seed");
   record.sampling = *std::move(of.sampling);
   return record;
 }

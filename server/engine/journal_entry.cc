@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-absl::Status Damaged(std::string_view what) {
+absl::Status DamagedEntry(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss,
                    StrCat("the journal of the session: ", what),
                    {.reason = "JOURNAL_DAMAGED"});
@@ -22,10 +22,10 @@ absl::Status Damaged(std::string_view what) {
 absl::StatusOr<int64_t> KeptOf(std::string_view bytes) {
   int64_t kept = 0;
   if (bytes.size() < sizeof(kept) || bytes.size() % sizeof(int32_t) != 0) {
-    return Damaged(StrCat("an entry has ", bytes.size(), " bytes"));
+    return DamagedEntry(StrCat("an entry has ", bytes.size(), " bytes"));
   }
   std::memcpy(&kept, bytes.data(), sizeof(kept));
-  if (kept < 0) return Damaged("an entry keeps fewer than no tokens");
+  if (kept < 0) return DamagedEntry("an entry keeps fewer than no tokens");
   return kept;
 }
 
@@ -48,7 +48,7 @@ std::string FormatTokens(std::span<const int32_t> tokens) {
 
 absl::StatusOr<std::vector<int32_t>> ParseTokens(std::string_view bytes) {
   if (bytes.size() % sizeof(int32_t) != 0) {
-    return Damaged(StrCat("tokens have ", bytes.size(), " bytes"));
+    return DamagedEntry(StrCat("tokens have ", bytes.size(), " bytes"));
   }
   std::vector<int32_t> tokens(bytes.size() / sizeof(int32_t));
   if (!tokens.empty()) std::memcpy(tokens.data(), bytes.data(), bytes.size());
@@ -62,7 +62,7 @@ absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes) {
   entry.tokens.resize(bytes.size() / sizeof(int32_t));
   if (!bytes.empty()) std::memcpy(entry.tokens.data(), bytes.data(), bytes.size());
   for (const int32_t token : entry.tokens) {
-    if (token < 0) return Damaged("an entry has a negative token");
+    if (token < 0) return DamagedEntry("an entry has a negative token");
   }
   return entry;
 }
@@ -76,7 +76,7 @@ absl::Status ApplyJournalEntry(const JournalEntry& entry,
                                std::vector<int32_t>& tokens) {
   const auto kept = static_cast<size_t>(entry.kept);
   if (kept > tokens.size()) {
-    return Damaged(StrCat("an entry keeps ", kept, " tokens of ", tokens.size()));
+    return DamagedEntry(StrCat("an entry keeps ", kept, " tokens of ", tokens.size()));
   }
   tokens.resize(kept);
   tokens.insert(tokens.end(), entry.tokens.begin(), entry.tokens.end());

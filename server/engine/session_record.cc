@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr char kTtl[] = "ttl_ms", kSampling[] = "sampling";
 
-absl::Status Damaged(std::string_view what) {
+absl::Status DamagedRecord(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss,
                    StrCat("the record of the session: ", what),
                    {.reason = "SNAPSHOT_DAMAGED"});
@@ -54,7 +54,7 @@ json Format(const SessionSampling& sampling) {
 }
 
 absl::StatusOr<SessionSampling> Parse(const json& object) {
-  if (!object.is_object()) return Damaged("sampling is not an object");
+  if (!object.is_object()) return DamagedRecord("sampling is not an object");
   SessionSampling sampling;
   absl::Status status;
   VisitSampling(sampling.values, [&]<class T>(const char* name, T& value) {
@@ -62,14 +62,14 @@ absl::StatusOr<SessionSampling> Parse(const json& object) {
     if (found == object.end()) return;
     const bool fits =
         std::is_integral_v<T> ? found->is_number_integer() : found->is_number();
-    if (!fits) return status.Update(Damaged(StrCat(name, " is no such number")));
+    if (!fits) return status.Update(DamagedRecord(StrCat(name, " is no such number")));
     value = found->get<T>();
   });
   MNEMON_RETURN_IF_ERROR(status);
   for (const json& entry : object.value("logit_bias", json::array())) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer() ||
         !(entry[1].is_number() || entry[1].is_null())) {
-      return Damaged("logit_bias is not a list of [token, bias]");
+      return DamagedRecord("logit_bias is not a list of [token, bias]");
     }
     sampling.values.logit_bias.push_back(
         {.token = entry[0].get<int32_t>(),
@@ -78,12 +78,12 @@ absl::StatusOr<SessionSampling> Parse(const json& object) {
   }
   if (const auto seed = object.find("seed"); seed != object.end()) {
     uint64_t value = 0;
-    if (!seed->is_string()) return Damaged("seed is not a text");
+    if (!seed->is_string()) return DamagedRecord("seed is not a text");
     const auto& text = seed->get_ref<const std::string&>();
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      return Damaged("seed is not a number");
+      return DamagedRecord("seed is not a number");
     }
     sampling.seed = value;
   }
@@ -101,12 +101,12 @@ std::string FormatSessionRecord(const SessionRecord& record) {
 
 absl::StatusOr<SessionRecord> ParseSessionRecord(const std::string& text) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Damaged("not a JSON object");
+  if (!object.is_object()) return DamagedRecord("not a JSON object");
   SessionRecord record;
   if (const auto ttl = object.find(kTtl); ttl != object.end()) {
-    if (!ttl->is_number_integer()) return Damaged("ttl_ms is not an integer");
+    if (!ttl->is_number_integer()) return DamagedRecord("ttl_ms is not an integer");
     record.ttl = std::chrono::milliseconds(ttl->get<int64_t>());
-    if (!CheckTtl(record.ttl).ok()) return Damaged("ttl_ms is out of range");
+    if (!CheckTtl(record.ttl).ok()) return DamagedRecord("ttl_ms is out of range");
   }
   if (const auto sampling = object.find(kSampling); sampling != object.end()) {
     MNEMON_ASSIGN_OR_RETURN(record.sampling, Parse(*sampling));

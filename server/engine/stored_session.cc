@@ -18,7 +18,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using Time = std::chrono::system_clock::time_point;
 
-absl::Status Damaged(std::string_view what) {
+absl::Status DamagedSession(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss,
                    StrCat("the stored record of the session: ", what),
                    {.reason = "RECORD_DAMAGED"});
@@ -33,7 +33,7 @@ Time FromMillis(int64_t ms) { return Time(milliseconds(ms)); }
 class Reader {
  public:
   explicit Reader(const json& object) : object_(object) {
-    if (!object.is_object()) status_ = Damaged("not a JSON object");
+    if (!object.is_object()) status_ = DamagedSession("not a JSON object");
   }
 
   template <class T>
@@ -72,7 +72,7 @@ class Reader {
     return found == object_.end() ? nullptr : &*found;
   }
   void Fail(const char* name, const char* wanted) {
-    status_.Update(Damaged(StrCat(name, " is not ", wanted)));
+    status_.Update(DamagedSession(StrCat(name, " is not ", wanted)));
   }
   void Update(const absl::Status& status) { status_.Update(status); }
   const absl::Status& status() const { return status_; }
@@ -185,7 +185,7 @@ absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text) {
   reader.Read("request_text", session.request_text);
   reader.Read("drawn_id", session.drawn_id);
   reader.ReadList("request_ids", [&](const json& id) {
-    if (!id.is_string()) return Damaged("request_ids has what is no text");
+    if (!id.is_string()) return DamagedSession("request_ids has what is no text");
     session.request_ids.push_back(id.get<std::string>());
     return absl::OkStatus();
   });
@@ -203,7 +203,7 @@ absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text) {
     inner.Read("request_id", checkpoint.request_id);
     inner.Read("create_time", checkpoint.create_time);
     const json* const snapshot = inner.Find("snapshot");
-    if (snapshot == nullptr) return Damaged("a checkpoint without a snapshot");
+    if (snapshot == nullptr) return DamagedSession("a checkpoint without a snapshot");
     inner.Update(Parse(*snapshot, checkpoint.snapshot));
     return inner.status();
   });

@@ -40,7 +40,7 @@ constexpr char kDatabaseName[] = "db";
 constexpr char kFormatTitle[] = "mnemon session store";
 constexpr char kOldDatabaseName[] = "db-1";
 constexpr int64_t kMostFormatBytes = 4096;
-constexpr size_t kIdBytes = 16;
+constexpr size_t kStoreIdBytes = 16;
 
 absl::Status FormatError(const std::string& path, std::string_view what) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -131,7 +131,7 @@ absl::StatusOr<Descriptor> LockFolder(const std::string& directory) {
 std::string DrawId() {
   std::random_device source;
   std::string id;
-  while (id.size() < kIdBytes) id.push_back(static_cast<char>(source()));
+  while (id.size() < kStoreIdBytes) id.push_back(static_cast<char>(source()));
   return id;
 }
 
@@ -174,7 +174,7 @@ std::optional<Format> ParseFormat(std::string_view text) {
   if (!checked && (format.version > 1 || lines.size() > 3)) return std::nullopt;
   // What a newer one has behind its version is not known here.
   if (format.version > StoreDirectory::kFormat) return format;
-  if (lines[2].compare(0, 3, "id ") != 0 || lines[2].size() != 3 + 2 * kIdBytes ||
+  if (lines[2].compare(0, 3, "id ") != 0 || lines[2].size() != 3 + 2 * kStoreIdBytes ||
       lines[2].find_first_not_of("0123456789abcdef", 3) != std::string::npos) {
     return std::nullopt;
   }

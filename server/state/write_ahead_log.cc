@@ -25,8 +25,8 @@ namespace {
 constexpr size_t kBlock = 32768;
 constexpr size_t kHeader = 7;
 constexpr size_t kBatchHeader = 12;  // of a record: a sequence number, a count
-constexpr size_t kIdBytes = 16;
-constexpr size_t kMarkBytes = kIdBytes + 3 * 8;
+constexpr size_t kMarkIdBytes = 16;
+constexpr size_t kMarkBytes = kMarkIdBytes + 3 * 8;
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr int64_t kMostLogBytes = int64_t{1} << 30;
 enum LogFragment : unsigned char { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
@@ -208,9 +208,9 @@ struct LogMark {
 
 // That of a commit, which stands at its beginning; nullopt: it has none.
 std::optional<LogMark> MarkOf(std::string_view record, std::string_view id) {
-  const size_t at = record.substr(0, kBatchHeader + 2 + kIdBytes).find(id);
+  const size_t at = record.substr(0, kBatchHeader + 2 + kMarkIdBytes).find(id);
   if (at == record.npos || record.size() - at < kMarkBytes) return std::nullopt;
-  const char* const fields = record.data() + at + kIdBytes;
+  const char* const fields = record.data() + at + kMarkIdBytes;
   const LogMark mark{Little(fields, 8), Little(fields + 8, 8)};
   if (Little(fields + 16, 8) != MarkCheck(mark.before, mark.number)) {
     return std::nullopt;

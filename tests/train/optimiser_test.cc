@@ -14,14 +14,14 @@
 namespace mnemon {
 namespace {
 
-constexpr char kGolden[] =
+constexpr char kGoldenUpdates[] =
     MNEMON_SOURCE_DIR "/tests/golden/data/schedules/io.safetensors";
 
 // The traces of reference optimisers: eight parameters, twenty gradients.
 class OptimiserTrace : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto file = Safetensors::Read(kGolden);
+    auto file = Safetensors::Read(kGoldenUpdates);
     ASSERT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);
     gradients_ = Get("trace.grads");

@@ -12,7 +12,7 @@
 namespace mnemon {
 namespace {
 
-constexpr char kGolden[] =
+constexpr char kGoldenSchedules[] =
     MNEMON_SOURCE_DIR "/tests/golden/data/schedules/io.safetensors";
 
 // Before update `step` of `steps`.
@@ -23,7 +23,7 @@ RunPosition At(int64_t step, int64_t steps) {
 class ScheduleGolden : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto file = Safetensors::Read(kGolden);
+    auto file = Safetensors::Read(kGoldenSchedules);
     ASSERT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);
   }

@@ -8,7 +8,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kWidth = 20;
+constexpr int64_t kRowWidth = 20;
 constexpr float kTiny = 1e-16f;   // below kSmallest
 constexpr float kFactor = 1e-9f;  // above it, but not its square
 
@@ -26,24 +26,24 @@ void ExpectZeros(std::span<const float> values) {
 
 class SmallNumbersTest : public TargetTest {
  protected:
-  std::vector<float> out_ = std::vector<float>(kWidth, kNotANumber);
+  std::vector<float> out_ = std::vector<float>(kRowWidth, kNotANumber);
 };
 
 TEST_P(SmallNumbersTest, Linear) {
-  const std::vector<float> in(kWidth, kFactor), residual = Signed(kWidth, kTiny);
-  const std::vector<float> weights(kWidth * kWidth, -kFactor);
+  const std::vector<float> in(kRowWidth, kFactor), residual = Signed(kRowWidth, kTiny);
+  const std::vector<float> weights(kRowWidth * kRowWidth, -kFactor);
   for (const WeightFormat format : kFormats) {
     PackedWeights packed(format);
-    const PlainMatrix part = {.weights = weights.data(), .outputs = kWidth};
-    const MatrixView matrix = Pack(packed, {&part, 1}, kWidth);
+    const PlainMatrix part = {.weights = weights.data(), .outputs = kRowWidth};
+    const MatrixView matrix = Pack(packed, {&part, 1}, kRowWidth);
     for (const bool gated : {false, true}) {
       for (const bool left : {false, true}) {
         LinearCall call = {.rows = 1,
-                           .in = {in.data(), kWidth},
+                           .in = {in.data(), kRowWidth},
                            .weights = matrix,
                            .gate = gated ? &matrix : nullptr,
-                           .out = {out_.data(), kWidth}};
-        if (left) call.residual = {residual.data(), kWidth};
+                           .out = {out_.data(), kRowWidth}};
+        if (left) call.residual = {residual.data(), kRowWidth};
         std::vector<float> scratch(ScratchFloats(call));
         target().linear(call, {}, scratch.data());
         ExpectZeros(out_);
@@ -53,68 +53,69 @@ TEST_P(SmallNumbersTest, Linear) {
 }
 
 TEST_P(SmallNumbersTest, PackedWeights) {
-  const std::vector<float> weights = Signed(kWidth, kTiny);
+  const std::vector<float> weights = Signed(kRowWidth, kTiny);
   PackedWeights packed(WeightFormat::kFp32);
   const PlainMatrix part = {
       .weights = weights.data(), .bias = weights.data(), .outputs = 1};
-  const MatrixView matrix = Pack(packed, {&part, 1}, kWidth);
-  ExpectZeros(
-      {static_cast<const float*>(matrix.panels), static_cast<size_t>(kWidth * kPanel)});
+  const MatrixView matrix = Pack(packed, {&part, 1}, kRowWidth);
+  ExpectZeros({static_cast<const float*>(matrix.panels),
+               static_cast<size_t>(kRowWidth * kPanel)});
   ExpectZeros({matrix.bias, kPanel});
 }
 
 TEST_P(SmallNumbersTest, Norm) {
-  const std::vector<float> in = Signed(kWidth, 1.0f), none(kWidth, 0.0f);
+  const std::vector<float> in = Signed(kRowWidth, 1.0f), none(kRowWidth, 0.0f);
   // GELU halves what is just above.
   for (const auto& [size, act] : {std::pair(kTiny, Act::kNone),
                                   {kTiny, Act::kRelu},
                                   {1.1f * kSmallest, Act::kGelu}}) {
-    const std::vector<float> gain(kWidth, size);
+    const std::vector<float> gain(kRowWidth, size);
     target().norm({.rows = 1,
-                   .width = kWidth,
-                   .in = {in.data(), kWidth},
+                   .width = kRowWidth,
+                   .in = {in.data(), kRowWidth},
                    .norm = {.gain = gain.data(), .bias = none.data()},
                    .act = act,
-                   .out = {out_.data(), kWidth}},
+                   .out = {out_.data(), kRowWidth}},
                   {});
     ExpectZeros(out_);
   }
 }
 
 TEST_P(SmallNumbersTest, EmbedAndMix) {
-  const std::vector<float> table = Signed(kWidth, kTiny), in = Signed(kWidth, kFactor);
+  const std::vector<float> table = Signed(kRowWidth, kTiny),
+                           in = Signed(kRowWidth, kFactor);
   const int32_t id = 0;
   target().embed({.rows = 1,
-                  .width = kWidth,
+                  .width = kRowWidth,
                   .table = table.data(),
                   .ids = &id,
-                  .out = {out_.data(), kWidth}},
+                  .out = {out_.data(), kRowWidth}},
                  {});
   ExpectZeros(out_);
-  out_.assign(kWidth, kNotANumber);
+  out_.assign(kRowWidth, kNotANumber);
   target().mix({.rows = 1,
-                .width = kWidth,
+                .width = kRowWidth,
                 .layers = 1,
                 .weights = &kFactor,
-                .in = {in.data(), kWidth},
-                .out = {out_.data(), kWidth}},
+                .in = {in.data(), kRowWidth},
+                .out = {out_.data(), kRowWidth}},
                {});
   ExpectZeros(out_);
 }
 
 TEST_P(SmallNumbersTest, AppendAndAttend) {
-  const std::vector<float> key(kWidth, kFactor), value = Signed(kWidth, kTiny);
-  constexpr int64_t kFold = 2 * kWidth * kBlockPositions;
+  const std::vector<float> key(kRowWidth, kFactor), value = Signed(kRowWidth, kTiny);
+  constexpr int64_t kFold = 2 * kRowWidth * kBlockPositions;
   std::vector<float> block(kFold + kBlockPositions);
   const Place place = {.block = block.data()};
   target().append({.rows = 1,
                    .heads = 1,
-                   .width = kWidth,
+                   .width = kRowWidth,
                    .places = &place,
-                   .key = {key.data(), kWidth},
-                   .value = {value.data(), kWidth},
-                   .head_stride = kWidth,
-                   .value_offset = kWidth * kBlockPositions,
+                   .key = {key.data(), kRowWidth},
+                   .value = {value.data(), kRowWidth},
+                   .head_stride = kRowWidth,
+                   .value_offset = kRowWidth * kBlockPositions,
                    .fold_offset = kFold,
                    .query_bias = key.data()},
                   {});
@@ -123,45 +124,46 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
   const KeyRange key_range = {.blocks = &blocks};
   const AttendCall call = {.rows = 1,
                            .heads = 1,
-                           .width = kWidth,
-                           .query = {key.data(), kWidth},
-                           .group_stride = kWidth,
-                           .out = {out_.data(), kWidth},
+                           .width = kRowWidth,
+                           .query = {key.data(), kRowWidth},
+                           .group_stride = kRowWidth,
+                           .out = {out_.data(), kRowWidth},
                            .key_ranges = &key_range,
                            .groups = 1,
-                           .value_offset = kWidth * kBlockPositions};
+                           .value_offset = kRowWidth * kBlockPositions};
   std::vector<float> scratch(ScratchFloats(call));
   target().attend(call, {}, scratch.data());
   ExpectZeros(out_);
 }
 
 TEST_P(SmallNumbersTest, FastWeights) {
-  constexpr int64_t kFeatures = 2 * kWidth;
-  std::vector<float> features(kWidth, -1.0f);  // those of the upper half stay 0
-  constexpr int64_t kState = kFeatures * kWidth;
+  constexpr int64_t kFeatures = 2 * kRowWidth;
+  std::vector<float> features(kRowWidth, -1.0f);  // those of the upper half stay 0
+  constexpr int64_t kState = kFeatures * kRowWidth;
   std::vector<float> fixed = Signed(kState + kFeatures, kTiny);
-  const std::vector<float> value = Signed(kWidth, kTiny);
+  const std::vector<float> value = Signed(kRowWidth, kTiny);
   const FastWeightRun run = {.count = 1, .fixed = fixed.data()};
   const FastWeightCall call = {.heads = 1,
-                               .width = kWidth,
+                               .width = kRowWidth,
                                .runs = 1,
                                .run = &run,
                                .normaliser_offset = kState,
-                               .query = {features.data(), kWidth},
-                               .key = {features.data(), kWidth},
-                               .value = {value.data(), kWidth},
-                               .head_stride = kWidth,
-                               .out = {out_.data(), kWidth}};
+                               .query = {features.data(), kRowWidth},
+                               .key = {features.data(), kRowWidth},
+                               .value = {value.data(), kRowWidth},
+                               .head_stride = kRowWidth,
+                               .out = {out_.data(), kRowWidth}};
   std::vector<float> scratch(ScratchFloats(call));
   target().fast_weights(call, {}, scratch.data());
-  ExpectZeros({fixed.data(), static_cast<size_t>(kState + kWidth)});
+  ExpectZeros({fixed.data(), static_cast<size_t>(kState + kRowWidth)});
   ExpectZeros(out_);
 }
 
 TEST_P(SmallNumbersTest, Softmax) {
-  std::vector<float> scores(kWidth, 0.0f);
+  std::vector<float> scores(kRowWidth, 0.0f);
   scores[3] = -33.2f;  // its exponential is above kSmallest, a nineteenth of it is not
-  target().softmax({.rows = 1, .keys = kWidth, .scores = {scores.data(), kWidth}}, {});
+  target().softmax({.rows = 1, .keys = kRowWidth, .scores = {scores.data(), kRowWidth}},
+                   {});
   ExpectZeros({&scores[3], 1});
   EXPECT_FLOAT_EQ(scores[0], 1.0f / 19);
 }
