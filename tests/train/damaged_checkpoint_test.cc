@@ -3,7 +3,7 @@
 // them: each is refused by name, soon, and without much memory. Behind a manifest that
 // matches the damage the parsers see it, and it may also be harmless.
 //
-// MNEMON_TEST_FLIPS: damages per file, 200 unless set.
+// MNEMON_TEST_FLIPS: damages per file, 100 unless set.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ constexpr char kManifestName[] = "manifest.json";
 
 int Flips() {
   const char* given = std::getenv("MNEMON_TEST_FLIPS");
-  return given == nullptr ? 200 : std::atoi(given);
+  return given == nullptr ? 100 : std::atoi(given);
 }
 
 // Of all threads: other work on the machine does not count.

@@ -18,7 +18,7 @@ const std::vector<std::string> kCausal = {"model.architecture=causal",
                                           "model.projection=per_layer",
                                           "model.position_kind=learned"};
 
-// Of one update of a model of width 256 with six layers, 512 tokens, 8 sequences.
+// Of one update of a model of width 256 with six layers, 512 tokens, 4 sequences.
 double PeakMegabytes(const std::vector<std::string>& settings) {
   const TemporaryDirectory directory;
   const std::string out = directory.Path("run");
@@ -32,7 +32,7 @@ double PeakMegabytes(const std::vector<std::string>& settings) {
                                    "--out",
                                    out};
   std::vector<std::string> all = {
-      "data.seq_len=512",      "data.batch=8",      "data.training_sequences=8",
+      "data.seq_len=512",      "data.batch=4",      "data.training_sequences=4",
       "data.test_len=0",       "model.d_model=256", "data.validation_sequences=1",
       "data.test_sequences=1", "model.layers=6",    "model.d_ff=1024",
       "model.positions=1024",  "train.steps=1",     "model.heads=8"};
@@ -66,7 +66,7 @@ TEST(TrainingMemory, FeedbackTakesNoMoreThanTwiceThatOfCausal) {
       2 * causal);
 }
 
-// Attention weights of all heads would be 0.8 GB.
+// Attention weights of all heads would be 0.4 GB.
 TEST(TrainingMemory, CausalKeepsNoAttentionWeights) {
   const auto peak = [](const char* heads) {
     std::vector<std::string> settings = kCausal;
@@ -76,7 +76,7 @@ TEST(TrainingMemory, CausalKeepsNoAttentionWeights) {
   EXPECT_LE(peak("model.heads=16"), 1.1 * peak("model.heads=1"));
 }
 
-// Entry states of chunks of 32 tokens: 8 MB in each of the six layers for every 64
+// Entry states of chunks of 32 tokens: 4 MB in each of the six layers for every 64
 // features; all states would be 32 times as much.
 TEST(TrainingMemory, FastWeightsKeepAStateForEachChunk) {
   const auto peak = [](const char* order) {
@@ -84,7 +84,7 @@ TEST(TrainingMemory, FastWeightsKeepAStateForEachChunk) {
                           "model.position_kind=none", "model.projection=per_layer",
                           order});
   };
-  const double states = 6 * 3 * 8.4;  // those of nu = 4 beyond those of nu = 1
+  const double states = 6 * 3 * 4.2;  // those of nu = 4 beyond those of nu = 1
   const double more = peak("model.nu=4") - peak("model.nu=1");
   EXPECT_LE(more, 1.5 * states);
   EXPECT_GE(more, 0.5 * states) << "the settings have no effect";

@@ -449,7 +449,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
 
 TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
   // What a device does takes longer.
-  const int calls = GetParam().memory == Lies::kDevice ? 600 : 6000;
+  const int calls = GetParam().memory == Lies::kDevice ? 400 : 3000;
   for (int i = 0; i < calls; ++i) {
     Step();
     for (const ModelSlot& s : slots_) Check(s);

@@ -248,11 +248,10 @@ TEST_P(DecoderTest, RefusesACarryThatDoesNotFit) {
 }
 
 // Sessions of unlike length, computed in rounds of random shares, order and slots, with
-// one to four threads: 64 of them, up to three blocks long, where a step is fast and
-// the bits are not only those of another target (TargetsTest).
+// one to four threads: 64 of them, up to three blocks long, where the bits are not only
+// those of another target (TargetsTest).
 TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
-  const bool other = GetParam().format == WeightFormat::kInt8 &&
-                     GetParam().target != CpuTargets().front();
+  const bool other = GetParam().target != CpuTargets().front();
   const int sessions = !GetParam().step_form ? 4 : other ? 16 : 64;
   const int64_t longest = std::min<int64_t>(decoder_->spec().max_positions(), 41);
   std::vector<std::vector<int32_t>> tokens(sessions);

@@ -112,7 +112,7 @@ TEST_P(DeviceDecoderTest, AnyScheduleGivesTheBitsOfTheCpu) {
     World cpu(model, weights_.views, OnCpu());
     World device(model, weights_.views, OnDevice(*driver));
     RandomSchedule(cpu, device, 7 + static_cast<uint64_t>(whole_step_rows))
-        .Run(FullSchedules() ? 60 : 12);
+        .Run(FullSchedules() ? 60 : 8);
   }
 }
 

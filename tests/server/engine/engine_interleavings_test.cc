@@ -34,7 +34,7 @@ int Sessions() {
   if (const char* asked = std::getenv("MNEMON_INTERLEAVED_SESSIONS")) {
     return std::atoi(asked);
   }
-  return std::getenv("MNEMON_SANITIZED") == nullptr ? 1000 : 60;
+  return std::getenv("MNEMON_SANITIZED") == nullptr ? 500 : 60;
 }
 
 class Interleavings {

@@ -121,9 +121,12 @@ std::vector<FastWeightOptions> AllFastWeightOptions() {
 using FastWeightsTest = TargetTest;
 
 TEST_P(FastWeightsTest, SaysWhetherStatesStayFinite) {
-  for (const CpuOperations* operations : {&target(), &reference()}) {
+  std::vector<const CpuOperations*> all = {&target()};
+  const bool first = GetParam() == TargetsUnderTest().front();
+  if (first) all.push_back(&reference());
+  for (const CpuOperations* operations : all) {
     for (const FastWeightOptions& options : AllFastWeightOptions()) {
-      if (emulated() && options.width > 16) continue;
+      if (!first && options.width > 16) continue;
       const auto finite = [&](Sessions::Input which, float number, size_t at) {
         Sessions sessions(options);
         sessions.input(which)[at] = number;
