@@ -12,6 +12,7 @@ labml, which train_convert_labml_test makes.
 
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -117,10 +118,19 @@ end_server() {{
 """
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def free_ports(count: int) -> list[int]:
+    """Below those that the system gives to whoever names none: nobody else is given them."""
+    free = []
+    for port in random.sample(range(20000, 32000), 100):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            free.append(port)
+        if len(free) == count:
+            return free
+    raise OSError("no two free ports between 20000 and 32000")
 
 
 class Pages(unittest.TestCase):
@@ -130,7 +140,7 @@ class Pages(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="mnemon-page.") as folder:
             root = pathlib.Path(folder)
             self.prepare(root)
-            grpc, http = (f"127.0.0.1:{free_port()}" for _ in range(2))
+            grpc, http = (f"127.0.0.1:{port}" for port in free_ports(2))
             environment = {
                 **os.environ,
                 "PATH": f"{root}/bin:{os.environ['PATH']}",
