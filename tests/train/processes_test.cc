@@ -128,7 +128,7 @@ TEST_F(Processes, KilledAtRandomMomentsTheRunGoesOn) {
   for (const auto& [index, kills] :
        {std::pair(0, Kills{{4, 2}, {2, 0}}), std::pair(3, Kills{{4, 0}, {2, 1}})}) {
     const Architecture& architecture = AllArchitectures()[index];
-    WriteConfig(architecture, 300);
+    WriteConfig(architecture, 120);
     const fs::path calm = root_ / (architecture.name + "-calm");
     ASSERT_EQ(Run(calm), 0) << Output();
     const fs::path killed = root_ / (architecture.name + "-killed");
