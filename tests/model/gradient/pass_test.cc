@@ -364,7 +364,7 @@ TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
   for (const int64_t shards : {1, 3, 4}) {
     const auto one =
         RunPass(model_->description(), flat_, weights, batches, true, shards, 1);
-    for (const int threads : {3, 7}) {
+    for (const int threads : {2, 3, static_cast<int>(kBatch), 7}) {
       const auto many = RunPass(model_->description(), flat_, weights, batches, true,
                                 shards, threads);
       EXPECT_EQ(many.nats, one.nats);
