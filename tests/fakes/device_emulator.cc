@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -37,6 +36,24 @@ struct Bytes {
   int32_t* sum = nullptr;
 };
 
+// splitmix64 (Steele, Lea, Flood 2014): a draw is a few instructions, as there is one
+// for each change of threads.
+struct Draws {
+  using result_type = uint64_t;
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return ~uint64_t{0}; }
+  uint64_t operator()() {
+    uint64_t x = at += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+  }
+  // Below `most`, which is at most 2^32.
+  uint64_t Below(uint64_t most) { return ((*this)() >> 32) * most >> 32; }
+
+  uint64_t at;
+};
+
 struct Thread {
   int block = 0;
   int index = 0;
@@ -63,7 +80,7 @@ class Emulation {
   Thread& thread() { return *running_; }
   void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
   void Meet(Wait wait, int line, int together = device::kWarp);
-  uint64_t Draw(uint64_t most) { return random_() % most; }
+  uint64_t Draw(uint64_t most) { return random_.Below(most); }
 
  private:
   static FiberStacks& Stacks(size_t count);
@@ -80,9 +97,9 @@ class Emulation {
   static thread_local Emulation* current_;
 
   const DeviceLaunch launch_;
-  std::mt19937_64 random_;
+  Draws random_;
   // A warp goes on, as a rule, for as long as it can, while others have not begun.
-  const bool far_ahead_ = random_() % 2 == 0;
+  const bool far_ahead_ = random_.Below(2) == 0;
   std::vector<std::unique_ptr<char[]>> shared_;
   std::vector<Thread> threads_;
   std::vector<Thread*> ready_;
@@ -109,7 +126,10 @@ Emulation::Emulation(const DeviceLaunch& launch, uint64_t seed,
   for (int b = 0; b < launch.blocks; ++b) {
     const auto bytes = static_cast<size_t>(launch.shared_bytes);
     shared_.push_back(std::unique_ptr<char[]>(new char[bytes]));
-    for (size_t i = 0; i < bytes; ++i) shared_.back()[i] = static_cast<char>(random_());
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+      const uint64_t word = random_();
+      memcpy(&shared_.back()[i], &word, std::min(sizeof(word), bytes - i));
+    }
   }
   const auto count = static_cast<size_t>(launch.blocks * launch.threads);
   FiberStacks& stacks = Stacks(count);
@@ -130,13 +150,13 @@ void Emulation::Run() {
   size_t ended = 0;
   while (!ready_.empty()) {
     // Mostly one of those that were let go last, so that warps run ahead of others.
-    const bool any = random_() % (far_ahead_ ? 64 : 4) == 0;
+    const bool any = random_.Below(far_ahead_ ? 64 : 4) == 0;
     const size_t last = far_ahead_ ? 1 : device::kWarp;
     const size_t among = any ? ready_.size() : std::min(ready_.size(), last);
-    std::swap(ready_[ready_.size() - 1 - random_() % among], ready_.back());
-    if (random_() % 4096 == 0) slow_ = &threads_[random_() % threads_.size()];
+    std::swap(ready_[ready_.size() - 1 - random_.Below(among)], ready_.back());
+    if (random_.Below(4096) == 0) slow_ = &threads_[random_.Below(threads_.size())];
     if (ready_.back() == slow_)
-      std::swap(ready_[random_() % ready_.size()], ready_.back());
+      std::swap(ready_[random_.Below(ready_.size())], ready_.back());
     running_ = ready_.back();
     ready_.pop_back();
     current_ = this;
@@ -205,7 +225,7 @@ void Emulation::Release(Thread* first, int count) {
 
 void Emulation::LetGo(Thread* first, int count) {
   const int warps = count / device::kWarp;
-  const auto last = static_cast<int>(random_() % static_cast<unsigned>(warps));
+  const auto last = static_cast<int>(random_.Below(static_cast<uint64_t>(warps)));
   for (int w = 1; w <= warps; ++w) {
     Thread* const warp = first + (last + w) % warps * device::kWarp;
     for (int i = 0; i < device::kWarp; ++i) {
