@@ -39,35 +39,34 @@ MatrixView Packed(PackedWeights& packed, const std::vector<float>& weights,
 // The definition, in integers of 64 bits.
 std::vector<float> Defined(const std::vector<float>& weights, const Int8Shape& shape,
                            const std::vector<float>& in, int64_t slice) {
-  const auto scale_of = [](const float* x, int64_t count) {
+  const auto most_of = [](const float* x, int64_t count) {
     float most = 0;
     for (int64_t k = 0; k < count; ++k) {
       if (!std::isfinite(x[k])) return kNotANumber;
       most = std::max(most, std::abs(Flush(x[k])));
     }
-    return most / 127.0f;
+    return most;
   };
-  const auto quantised = [](float x, float scale, const float* all, int64_t count) {
-    float most = 0;
-    for (int64_t k = 0; k < count; ++k) most = std::max(most, std::abs(all[k]));
-    return scale > 0 ? std::lrint(x * (127.0f / most)) : 0;
+  const auto quantised = [](float x, float most) {
+    return most > 0 ? std::lrint(x * (127.0f / most)) : 0;
   };
   std::vector<float> out;
   for (int64_t r = 0; r < shape.rows; ++r) {
     for (int64_t n = 0; n < shape.outputs; ++n) {
       const float* const w = weights.data() + n * shape.inputs;
-      const float output_scale = scale_of(w, shape.inputs);
+      const float output_most = most_of(w, shape.inputs);
       float total = 0;
       for (int64_t begin = 0; begin < shape.inputs; begin += slice) {
         const int64_t width = std::min(slice, shape.inputs - begin);
         const float* const x = in.data() + r * shape.inputs + begin;
-        const float row_scale = scale_of(x, width);
+        const float row_most = most_of(x, width);
         int64_t sum = 0;
         for (int64_t k = 0; k < width; ++k) {
-          sum += quantised(x[k], row_scale, x, width) *
-                 quantised(Flush(w[begin + k]), output_scale, w, shape.inputs);
+          sum +=
+              quantised(x[k], row_most) * quantised(Flush(w[begin + k]), output_most);
         }
-        total = std::fma(static_cast<float>(sum), row_scale * output_scale, total);
+        total = std::fma(static_cast<float>(sum),
+                         (row_most / 127.0f) * (output_most / 127.0f), total);
       }
       out.push_back(Flush(total));
     }

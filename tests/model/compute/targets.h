@@ -3,10 +3,8 @@
 // numbers, and calls split over workers.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,33 +13,14 @@
 #include "model/compute/packed_weights.h"
 #include "model/operations/cpu_operations.h"
 #include "tests/fakes/device_operations.h"
+#include "tests/fakes/drawn_floats.h"
 
 namespace mnemon {
-
-inline std::vector<float> Drawn(int64_t count, uint32_t seed, float size = 1.0f) {
-  std::minstd_rand random(seed * 2654435761u + 1);
-  std::uniform_real_distribution<float> value(-size, size);
-  std::vector<float> floats(static_cast<size_t>(count));
-  for (float& f : floats) f = value(random);
-  return floats;
-}
 
 inline constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kBf16,
                                             WeightFormat::kInt8};
 
 inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
-
-// max |a - b| / (1 + max |b|); infinite where one is not a number.
-inline float Difference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  float most = 0, size = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const float away = std::abs(a[i] - b[i]);
-    most = std::max(most, std::isnan(away) ? HUGE_VALF : away);
-    size = std::max(size, std::abs(b[i]));
-  }
-  return most / (1 + size);
-}
 
 // Row-major weights [outputs, inputs].
 struct PlainMatrix {
