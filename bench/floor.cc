@@ -58,28 +58,38 @@ MatrixWork BodyMatrices(const ModelDescription& model, WeightFormat format) {
 }
 
 int64_t HeadBias(const ModelDescription& model) {
-  return model.head.tied ? 0 : model.vocab;
+  return model.head.tied || !model.head.bias ? 0 : model.vocab;
 }
 
 // Biases of a block that every token meets.
 int64_t BiasesOf(const Attention& a, int64_t width) {
-  const int64_t all = a.heads * a.width;
   const auto& biases = a.biases;
-  return (biases.query + biases.key + biases.value) * all + biases.output * width;
+  const int64_t heads = biases.query * a.heads + (biases.key + biases.value) * a.groups;
+  return heads * a.width + biases.output * width;
 }
 int64_t BiasesOf(const FastWeights&, int64_t width) { return width; }
 int64_t BiasesOf(const FeedForward& feed, int64_t width) {
-  return (feed.gated ? 2 : 1) * feed.hidden + width;
+  return feed.bias ? (feed.gated ? 2 : 1) * feed.hidden + width : 0;
+}
+
+// Gain and bias.
+int64_t FloatsOf(const Norm& norm, int64_t width) {
+  return norm.applies() ? (norm.biased() ? 2 : 1) * width : 0;
 }
 
 // Biases, norms and mixing weights that every token meets.
 int64_t Vectors(const ModelDescription& model) {
-  int64_t all = 2 * model.width;
+  int64_t all = FloatsOf(model.head.norm, model.width);
   for (const std::vector<SubLayer>& layer : model.layers) {
     for (const SubLayer& sub : layer) {
       all += std::visit([&](const auto& block) { return BiasesOf(block, model.width); },
                         sub.block);
-      if (sub.norm == Norm::kLayer) all += 2 * model.width;
+      for (const Norm& norm : {sub.norm, sub.behind, sub.after}) {
+        all += FloatsOf(norm, model.width);
+      }
+      if (const auto* a = std::get_if<Attention>(&sub.block)) {
+        all += FloatsOf(a->query_norm, a->width) + FloatsOf(a->key_norm, a->width);
+      }
     }
   }
   if (model.memory) all += model.depth() + 1;
@@ -100,7 +110,7 @@ int64_t PositionRows(const ModelDescription& model, int64_t seen) {
 }
 
 // Floats of a key and value.
-int64_t PairFloats(const Attention& a) { return 2 * a.heads * a.width; }
+int64_t PairFloats(const Attention& a) { return 2 * a.groups * a.width; }
 
 // Floats that a token adds to the state, or that a fixed state has.
 int64_t AppendedFloats(const ModelDescription& model) {
@@ -155,7 +165,7 @@ std::vector<MatrixShape> Matrices(const ModelDescription& model, WeightFormat fo
     for (const SubLayer& sub : layer) {
       if (const auto* a = std::get_if<Attention>(&sub.block)) {
         const int64_t width = a->heads * a->width;
-        add((model.memory ? 1 : 3) * width, d);
+        add(width + (model.memory ? 0 : PairFloats(*a)), d);
         add(d, width, {.slice = a->width});
         remembered = (SharesMemory(model) ? 0 : remembered) + PairFloats(*a);
       } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {

@@ -4,7 +4,7 @@ train/palette.h has the same ones; a test compares the two."""
 
 import architectures
 
-COLOURS = ("#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b")
+COLOURS = ("#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b", "#178fa9")
 ARCHITECTURES = dict(zip(architectures.names(), COLOURS))
 OTHER = "#a8893a"
 INK, PAPER = "#1f2328", "#ffffff"
@@ -26,5 +26,5 @@ def styles(names):
         nth = before[architecture] = before.get(architecture, -1) + 1
         mark = order.index(architecture) if architecture in order else len(order)
         found.append((ARCHITECTURES.get(architecture, OTHER), DASHES[nth % len(DASHES)],
-                      MARKS[mark]))
+                      MARKS[mark % len(MARKS)]))
     return found

@@ -10,8 +10,8 @@ namespace mnemon {
 
 // "#rrggbb", in the order of TypedNames (model/families); beyond them they take turns.
 // Told apart by people who see few colours, and readable on white and on black.
-inline constexpr std::string_view kColours[] = {"#2f7fd6", "#b65cc4", "#d9700f",
-                                                "#1c9a70", "#8a8f98", "#c9485b"};
+inline constexpr std::string_view kColours[] = {
+    "#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b", "#178fa9"};
 // Of a run whose architecture is not known.
 inline constexpr std::string_view kOtherColour = "#a8893a";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights of sequence forms by name, and what linear maps and layer norms compute.
+// Weights of sequence forms by name, and what linear maps and norms compute.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/compute/norm.h"
 #include "model/compute/weights.h"
 
 namespace mnemon {
@@ -20,6 +21,12 @@ namespace mnemon {
 struct Affine {
   at::Tensor weight;  // [out, in]; norm: [D]
   at::Tensor bias;    // [out]; norm: [D]; undefined: none
+};
+
+// A norm with its tensors, which are undefined where nothing is applied.
+struct NormTensors {
+  mnemon::Norm norm = mnemon::Norm::None();
+  Affine tensors = {};
 };
 
 // Called once per tensor. The visitor may replace the tensor by one of the same shape.
@@ -36,6 +43,7 @@ class NamedTensors {
   at::Tensor Find(std::string_view name) const;
   // base.weight, and base.bias where it is there.
   Affine Map(const std::string& base) const;
+  NormTensors Norm(const std::string& base, const mnemon::Norm& norm) const;
 
   // In their order.
   void Visit(const TensorVisitor& visit);
@@ -47,10 +55,9 @@ class NamedTensors {
 
 // x [..., in] -> [..., out].
 at::Tensor Linear(const at::Tensor& x, const Affine& weights);
-// Over the last dimension, eps 1e-5. x [..., D] -> the same shape, in the type of the
-// weights.
-at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights);
-// The same where `norm` is defined, else x.
-at::Tensor Normed(const at::Tensor& x, const Affine& norm);
+// Over the last dimension. x [..., D] -> the same shape, in the type of the weights.
+at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights, double eps = 1e-5);
+// The norm of x; x itself where nothing is applied.
+at::Tensor Normed(const at::Tensor& x, const NormTensors& norm);
 
 }  // namespace mnemon

@@ -14,6 +14,8 @@ namespace mnemon {
 struct BlockCall {
   // The entries of the block in the carry before x, as Carry has them; none when fresh.
   std::span<const at::Tensor> carried;
+  int64_t position = 0;  // of the first token of x
+  int64_t kept = 0;      // rows of the carry behind x, at most
   // Gets those behind x.
   std::vector<at::Tensor>& next;
   Dropout drop;  // of the block's site

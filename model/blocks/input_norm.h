@@ -15,7 +15,9 @@ template <class Real>
 class InputNorm {
  public:
   InputNorm(const FlatLayout& layout, const BlockPlace& place) : width_(place.width) {
-    if (place.norm == Norm::kLayer) map_.emplace(layout, place.base + ".norm", width_);
+    if (place.norm.applies()) {
+      map_.emplace(layout, place.base + ".norm", width_, place.norm);
+    }
   }
 
   bool there() const { return map_.has_value(); }
@@ -62,10 +64,10 @@ class InputNorm {
                RowsOfReal<const Real> x, RowsOfReal<const Real> dz,
                GradientJobs<Real>& jobs) const {
     if (!map_) return;
-    map_->AddJobs({.layout = layout,
-                   .dz = dz.from(first),
-                   .x = x.from(first),
-                   .moments = moments_.data() + 2 * first},
+    map_->AddJobs({{.layout = layout,
+                    .dz = dz.from(first),
+                    .x = x.from(first),
+                    .moments = moments_.data() + 2 * first}},
                   step.shards, step.gradients, jobs);
   }
 

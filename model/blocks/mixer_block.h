@@ -9,8 +9,6 @@
 
 #include "absl/status/status.h"
 #include "model/blocks/pass_step.h"
-#include "model/compute/gradient/slab.h"
-#include "model/compute/gradient/team.h"
 
 namespace mnemon {
 
@@ -48,7 +46,7 @@ class MixerBlock {
   // What each position finds at the others.
   virtual void Mix(const PassStep<Real>& step, Part groups,
                    PassScratch<Real>& scratch) = 0;
-  // out = x + drop(map(mixed)).
+  // As of SubLayerEnd, of what was mixed.
   virtual void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                       RowsOfReal<Real> out, PassScratch<Real>& scratch) = 0;
 
@@ -75,52 +73,5 @@ class MixerBlock {
   virtual std::vector<CarryEntry> Continue(const PassStep<Real>& step,
                                            RowsOfReal<const Real> x) = 0;
 };
-
-// out = x + drop(map(in)) for some rows of a team: how a sub-layer ends.
-template <class Real, class Map>
-void AddSublayer(const PassStep<Real>& step, const Team& team, const Map& map,
-                 const MaskPlace& place, Part rows, int64_t width,
-                 RowsOfReal<const Real> in, RowsOfReal<const Real> x,
-                 RowsOfReal<Real> out, PassScratch<Real>& scratch) {
-  team.Do([&] {
-    map.Forward(step.weights,
-                {.rows = rows.size(),
-                 .in = in.from(rows.begin),
-                 .from = step.dropout ? RowsOfReal<const Real>{} : x.from(rows.begin),
-                 .out = out.from(rows.begin)},
-                team.ColumnsOf(width));
-  });
-  if (!step.dropout) return;
-  team.Do([&] {
-    const Part own = team.ShareOf(rows);
-    step.Drop(place, own, width, out, out, scratch);
-    for (int64_t r = own.begin; r < own.end; ++r) {
-      AddScaled<Real>(width, 1, out.row(r), x.row(r), out.row(r));
-    }
-  });
-}
-
-// The gradient of `in` that dout gives. With dropout `room` gets the
-// gradient of map(in); else it is not used.
-template <class Real, class Map>
-void SublayerBackward(const PassStep<Real>& step, const Team& team, const Map& map,
-                      const MaskPlace& place, Part rows, int64_t width,
-                      RowsOfReal<const Real> dout, Slab<Real>& room,
-                      RowsOfReal<Real> din, PassScratch<Real>& scratch) {
-  if (step.dropout) {
-    team.Do([&] {
-      step.Drop(place, team.ShareOf(rows), width, dout, room.rows(), scratch);
-    });
-  }
-  const RowsOfReal<const Real> dy =
-      step.dropout ? RowsOfReal<const Real>(room.rows()) : dout;
-  team.Do([&] {
-    map.Backward({.rows = rows.size(),
-                  .in = dy.from(rows.begin),
-                  .from = {},
-                  .out = din.from(rows.begin)},
-                 team.ColumnsOf(map.inputs()));
-  });
-}
 
 }  // namespace mnemon

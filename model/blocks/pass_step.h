@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/partition.h"
-#include "model/blocks/norm.h"
 #include "model/blocks/pass_input.h"
 #include "model/compute/dropout_mask.h"
 #include "model/compute/gradient/gradient_jobs.h"
 #include "model/compute/gradient/row_operations.h"
+#include "model/compute/norm.h"
 
 namespace mnemon {
 
@@ -44,6 +44,7 @@ class PassScratch {
 template <class Real>
 struct PassStep {
   int64_t sequences = 0, time = 0;  // B, T
+  int64_t position = 0;             // of token 0
   bool interleaved = false;
   int64_t memory = 0;  // rows of a layer's memory, of each sequence
   Shards shards;
@@ -87,19 +88,24 @@ struct PassStep {
 
 // Where a block stands in a model.
 struct BlockPlace {
-  std::string base;         // that the names of its tensors begin with
-  Norm norm = Norm::kNone;  // of its input
-  int64_t width = 0;        // D
-  int64_t site = 0;         // of its dropout masks
+  std::string base;          // that the names of its tensors begin with
+  Norm norm = Norm::None();  // of its input
+  // As of SubLayer.
+  Norm behind = Norm::None();
+  Norm after = Norm::None();
+  double scale = 1;
+  int64_t width = 0;  // D
+  int64_t site = 0;   // of its dropout masks
 };
 
-// That of an input; rows of a memory are the pass's to set.
+// That of an input from `position` on; rows of a memory are the pass's to set.
 template <class Real>
-PassStep<Real> MakeStep(double dropout, const PassInput& input, const Real* weights,
-                        Real* gradients) {
+PassStep<Real> MakeStep(double dropout, const PassInput& input, int64_t position,
+                        const Real* weights, Real* gradients) {
   const Part own = input.shards.OwnSequences();
   PassStep<Real> step = {.sequences = own.size(),
                          .time = input.time,
+                         .position = position,
                          .shards = input.shards,
                          .weights = weights,
                          .gradients = gradients,

@@ -21,9 +21,10 @@ void TensorList::Linear(const std::string& base, int64_t outputs, int64_t inputs
   if (bias) Tensor(names::Bias(base), {outputs});
 }
 
-void TensorList::Norm(const std::string& base, int64_t width) {
-  Tensor(names::Weight(base), {width});
-  Tensor(names::Bias(base), {width});
+void TensorList::Norm(const std::string& base, int64_t width,
+                      const mnemon::Norm& norm) {
+  if (norm.stored()) Tensor(names::Weight(base), {width});
+  if (norm.biased()) Tensor(names::Bias(base), {width});
 }
 
 }  // namespace mnemon

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/compute/norm.h"
 #include "model/compute/packed_weights.h"
 #include "model/compute/weights.h"
 
@@ -22,7 +23,7 @@ class TensorList {
   // A linear map, base.weight [outputs, inputs]; with `bias`, base.bias.
   void Linear(const std::string& base, int64_t outputs, int64_t inputs, bool bias,
               const MatrixUse& use = {});
-  void Norm(const std::string& base, int64_t width);
+  void Norm(const std::string& base, int64_t width, const mnemon::Norm& norm = {});
 
   std::vector<TensorShape> Take() { return std::move(tensors_); }
 

@@ -116,10 +116,12 @@ inline MatrixView OneSlice(int64_t outputs, int64_t inputs, const float* panels)
           nullptr};
 }
 
-// A layer norm, eps 1e-5.
+// A norm as of model/compute/norm.h.
 struct NormView {
   const float* gain = nullptr;  // [width]; null: no norm at all
-  const float* bias = nullptr;
+  const float* bias = nullptr;  // [width]; zeros of an RMS norm
+  float eps = 1e-5f;
+  bool centred = true;  // around the mean: a layer norm
 };
 
 // A matrix of floats with `stride` floats from row to row.
@@ -140,7 +142,7 @@ struct ConstRows {
 
 // Sine and cosine at each frequency, interleaved, [positions][turns]: of the positions
 // that are multiples of `stride`, and of those below it. Null: none.
-struct SinusoidView {
+struct AngleView {
   const double* coarse = nullptr;
   const double* fine = nullptr;
   int64_t stride = 0;
@@ -158,16 +160,16 @@ struct EmbedCall {
   const int32_t* ids = nullptr;
   const int64_t* positions = nullptr;
   const float* learned = nullptr;  // [P, D]
-  SinusoidView sinusoid;
+  AngleView sinusoid;
   Rows out;
 };
 
-enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid };
+enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid, kGeluTanh, kSilu };
 
 struct KeyRange;
 
-// out = act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)] [+ residual], row by
-// row. `residual` may be `out`.
+// out = [residual +] scale act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)], row
+// by row. `residual` may be `out`.
 struct LinearCall {
   int64_t rows = 0;
   ConstRows in{nullptr, 0};       // [rows, K]
@@ -178,6 +180,7 @@ struct LinearCall {
   // G, of the same shape, slices and format; null: none.
   const MatrixView* gate = nullptr;
   ConstRows residual{nullptr, 0};  // [rows, N]; null data: none
+  float scale = 1.0f;
   // Where a row's range is empty, it becomes the residual; null: no row's is.
   const KeyRange* key_ranges = nullptr;
   Rows out;  // [rows, N]
@@ -197,9 +200,9 @@ struct PartsCall {
   Rows scales;              // [rows, slices], of a row's parts, in int8 where `each`
 };
 
-// out[r] = residual[r] + (part 0 + part 1 + .. + bias), parts added upward: what Linear
-// gives where part 0 begins with slice 0 and the others follow. With scales, each
-// part but part 0 is multiplied by its own and by that of each output.
+// out[r] = residual[r] + scale (part 0 + part 1 + .. + bias), parts added upward: what
+// Linear gives where part 0 begins with slice 0 and the others follow. With scales,
+// each part but part 0 is multiplied by its own and by that of each output.
 struct FoldCall {
   int64_t rows = 0;
   int64_t width = 0;         // N
@@ -210,6 +213,7 @@ struct FoldCall {
   const float* scales = nullptr;  // [N], those of a matrix in int8; null: another one
   ConstRows part_scales{nullptr, 0};  // [rows, parts - 1]
   ConstRows residual{nullptr, 0};
+  float scale = 1.0f;
   const KeyRange* key_ranges = nullptr;  // as of Linear
   Rows out;                              // may be the residual
 };
@@ -241,13 +245,17 @@ struct MixCall {
   Rows out;
 };
 
-// out[r] = act(norm(in[r])). `out` may be `in`.
+// out[r] = act(norm(in[r])), and with a residual residual[r] + scale times that. `out`
+// may be `in` without one, and may be the residual.
 struct NormCall {
   int64_t rows = 0;
   int64_t width = 0;
   ConstRows in{nullptr, 0};
   NormView norm;
   Act act = Act::kNone;
+  ConstRows residual{nullptr, 0};  // null data: none
+  float scale = 1.0f;
+  Rows room;  // of norm(in), where there is a residual; may be `in`
   Rows out;
 };
 

@@ -53,11 +53,11 @@ void MultiplyShare(const ConstRows& in, int64_t rows, Share share, float* scratc
 
 void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
   V16 sum = Zero16();
-  for (int64_t i = 0; i < width; i += 16) {
+  for (int64_t i = 0; norm.centred && i < width; i += 16) {
     sum = Add(sum, LoadSome16(in + i, width - i));
   }
   const float count = static_cast<float>(width);
-  const V16 mean = Set16(Sum16(sum) / count);
+  const V16 mean = Set16(norm.centred ? Sum16(sum) / count : 0.0f);
   V16 squares = Zero16();
   for (int64_t i = 0; i < width; i += 16) {
     const int64_t left = width - i;
@@ -69,7 +69,7 @@ void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
     }
     squares = Fma(away, away, squares);
   }
-  const V16 scale = Set16(1.0f / std::sqrt(Sum16(squares) / count + 1e-5f));
+  const V16 scale = Set16(1.0f / std::sqrt(Sum16(squares) / count + norm.eps));
   for (int64_t i = 0; i < width; i += 16) {
     const int64_t left = width - i;
     const V16 unit = Mul(Sub(LoadSome16(in + i, left), mean), scale);
@@ -197,6 +197,7 @@ void Fold(const FoldCall& call, Share share) {
         }
       }
       if (call.bias != nullptr) sum = Add(sum, LoadSome16(call.bias + i, left));
+      if (call.scale != 1.0f) sum = Mul(Set16(call.scale), sum);
       const V16 residual = LoadSome16(before + i, left);
       StoreSome16(keeps ? residual : Flush(Add(residual, sum)), call.out.row(r) + i,
                   left);

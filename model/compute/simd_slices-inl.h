@@ -53,21 +53,10 @@ struct LinearEnding {
     if (factor) {
       sum = Mul(LoadSome16(out, count), sum);
     } else {
-      switch (call.act) {
-        case Act::kNone:
-          break;
-        case Act::kRelu:
-          sum = IfNegative(sum, Zero16(), sum);  // NaN stays NaN
-          break;
-        case Act::kGelu:
-          sum = Gelu16(sum);
-          break;
-        case Act::kSigmoid:
-          sum = Sigmoid16(sum);
-          break;
-      }
+      sum = Activated16(sum, call.act);
     }
     const bool last = factor == (call.gate != nullptr);
+    if (last && call.scale != 1.0f) sum = Mul(Set16(call.scale), sum);
     if (last && call.residual.data != nullptr) {
       const V16 before = LoadSome16(call.residual.row(row) + n, count);
       sum = SeesNothing(call.key_ranges, row) ? before : Add(before, sum);

@@ -21,16 +21,18 @@ namespace HWY_NAMESPACE {
 
 void Norm(const NormCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
-    float* const out = call.out.row(r);
-    NormRow(call.in.row(r), call.width, call.norm, out);
-    if (call.act == Act::kNone) continue;
+    const bool added = call.residual.data != nullptr;
+    float* const normed = added ? call.room.row(r) : call.out.row(r);
+    NormRow(call.in.row(r), call.width, call.norm, normed);
+    if (call.act == Act::kNone && !added) continue;
     for (int64_t i = 0; i < call.width; i += 16) {
       const int64_t left = call.width - i;
-      V16 x = LoadSome16(out + i, left);
-      if (call.act == Act::kRelu) x = IfNegative(x, Zero16(), x);  // NaN stays NaN
-      if (call.act == Act::kGelu) x = Gelu16(x);
-      if (call.act == Act::kSigmoid) x = Sigmoid16(x);
-      StoreSome16(Flush(x), out + i, left);
+      V16 x = Activated16(LoadSome16(normed + i, left), call.act);
+      if (added) {
+        if (call.scale != 1.0f) x = Mul(Set16(call.scale), x);
+        x = Add(LoadSome16(call.residual.row(r) + i, left), x);
+      }
+      StoreSome16(Flush(x), call.out.row(r) + i, left);
     }
   }
 }

@@ -145,20 +145,27 @@ int64_t StepWeights::GroupStride(std::span<const HeadRows> maps, int64_t head_wi
   return heads * Padded(head_width);
 }
 
-const float* StepWeights::Table(std::string_view name) {
+const float* StepWeights::Raised(std::string_view name, float more) {
   const std::span<const float> all = Get(name).values();
   float* const to = packed_.Make(static_cast<int64_t>(all.size()));
   for (size_t first = 0; first < all.size(); first += kPartFloats) {
     const auto some =
         all.subspan(first, std::min<size_t>(kPartFloats, all.size() - first));
-    Later({std::as_bytes(some)},
-          [to = to + first, some] { std::ranges::transform(some, to, Flush); });
+    Later({std::as_bytes(some)}, [to = to + first, some, more] {
+      std::ranges::transform(some, to, [more](float x) { return Flush(x + more); });
+    });
   }
   return to;
 }
 
-NormView StepWeights::Norm(const std::string& base) {
-  return {.gain = Table(names::Weight(base)), .bias = Table(names::Bias(base))};
+NormView StepWeights::Norm(const std::string& base, const mnemon::Norm& norm) {
+  if (!norm.applies()) return {};
+  const bool centred = norm.kind == mnemon::Norm::Kind::kLayer;
+  return {.gain = Raised(names::Weight(base), norm.one_plus ? 1.0f : 0.0f),
+          .bias = norm.biased() ? Table(names::Bias(base))
+                                : Make(Get(names::Weight(base)).shape[0]),
+          .eps = static_cast<float>(norm.eps),
+          .centred = centred};
 }
 
 void StepWeights::Pack() {

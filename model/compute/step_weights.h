@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/compute/kernels.h"
+#include "model/compute/norm.h"
 #include "model/compute/packed_weights.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
@@ -48,8 +49,9 @@ class StepWeights {
                     const MatrixUse& use = {});
   static int64_t GroupStride(std::span<const HeadRows> maps, int64_t head_width);
   // As it is, in float32.
-  const float* Table(std::string_view name);
-  NormView Norm(const std::string& base);
+  const float* Table(std::string_view name) { return Raised(name, 0.0f); }
+  // No gain where nothing is applied.
+  NormView Norm(const std::string& base, const mnemon::Norm& norm = {});
   // Makes room at once.
   float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
   // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
@@ -63,6 +65,8 @@ class StepWeights {
  private:
   MatrixView Room(const std::vector<std::string>& bases, int64_t outputs,
                   const MatrixUse& use);
+  // A table whose numbers are `more` larger.
+  const float* Raised(std::string_view name, float more);
   // Has Pack fill in a base whose pieces, of so many rows, lie apart: piece i begins at
   // output at(i).
   void FillLater(const MatrixView& room, const std::string& base, int64_t piece,

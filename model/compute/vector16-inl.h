@@ -15,6 +15,7 @@
 
 #include <hwy/highway.h>
 
+#include "model/compute/activation.h"
 #include "model/compute/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -347,6 +348,32 @@ HWY_INLINE V16 Gelu16(const V16& x) {
   const V16 tail = Mul(Mul(p, t), Exp16(Sub(Zero16(), Mul(z, z))));  // 1 - erf z
   const V16 half = Mul(Set16(0.5f), x);
   return IfNegative(x, Mul(half, tail), Mul(half, Sub(Set16(2.0f), tail)));
+}
+
+HWY_INLINE V16 Silu16(const V16& x) { return Mul(x, Sigmoid16(x)); }
+
+HWY_INLINE V16 GeluTanh16(const V16& x) {
+  constexpr auto kLinear = static_cast<float>(kGeluLinear);
+  constexpr auto kCubic = static_cast<float>(kGeluCubic);
+  return Mul(x, Sigmoid16(Mul(x, Fma(Mul(x, x), Set16(kCubic), Set16(kLinear)))));
+}
+
+HWY_INLINE V16 Activated16(const V16& x, Act act) {
+  switch (act) {
+    case Act::kNone:
+      return x;
+    case Act::kRelu:
+      return IfNegative(x, Zero16(), x);  // NaN stays NaN
+    case Act::kGelu:
+      return Gelu16(x);
+    case Act::kSigmoid:
+      return Sigmoid16(x);
+    case Act::kGeluTanh:
+      return GeluTanh16(x);
+    case Act::kSilu:
+      return Silu16(x);
+  }
+  return x;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/description/description.h"
 
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/saturating.h"
 #include "base/strings.h"
+#include "model/blocks/attention/calls.h"
 #include "model/compute/tensor_names.h"
 
 namespace mnemon {
@@ -94,30 +96,52 @@ void CheckLayer(const ModelDescription& model, int64_t index,
       add(StrCat("a size that is not in 0..", kMostSize));
       continue;
     }
+    const bool plain = !sub.behind.stored() && !sub.after.stored() && sub.scale == 1;
+    if (!plain && (model.memory || model.whole_sequences)) {
+      add("norms behind a block, or a scale, in a model with a memory or over whole "
+          "sequences");
+    }
+    if (!std::isfinite(sub.scale)) add("a scale that is not finite");
+    for (const Norm& norm : {sub.norm, sub.behind, sub.after}) {
+      if (!(norm.eps > 0 && std::isfinite(norm.eps))) add("a norm without an epsilon");
+    }
     const auto wrong = std::visit(
         [&](const auto& block) { return BlockFaults(model, block); }, sub.block);
     for (const std::string& fault : wrong) add(fault);
     const auto* attention = std::get_if<Attention>(&sub.block);
     if (attention != nullptr && attention->carries == Attention::Carries::kInputs &&
-        sub.norm != Norm::kLayer) {
-      add("inputs that are carried without a norm");
+        (sub.norm.kind != Norm::Kind::kLayer || sub.norm.one_plus)) {
+      add("inputs that are carried without a layer norm");
     }
   }
 }
 
-// All attention sees as far: a session has one list of blocks.
+// Where attention sees differently far a session keeps rows of its whole context.
 void CheckWindows(const ModelDescription& model, std::vector<std::string>& faults) {
-  const Attention* first = FirstBlock<Attention>(model);
+  std::set<int64_t> reaches;
+  bool same = true, plain = true;
+  const Attention* const first = FirstBlock<Attention>(model);
   for (const std::vector<SubLayer>& layer : model.layers) {
     for (const SubLayer& sub : layer) {
       const auto* one = std::get_if<Attention>(&sub.block);
-      if (one == nullptr || (one->window == first->window &&
-                             one->whole_segments == first->whole_segments)) {
-        continue;
-      }
-      faults.emplace_back("blocks of attention with different windows");
-      return;
+      if (one == nullptr) continue;
+      reaches.insert(one->window.value_or(INT64_MAX));
+      same = same && one->whole_segments == first->whole_segments;
+      plain = plain && one->window != 0 && one->sees == Attention::Sees::kPast &&
+              one->carries == Attention::Carries::kKeys;
     }
+  }
+  if (reaches.size() > kMostReaches) {
+    faults.push_back(
+        StrCat(reaches.size(), " different windows, not up to ", kMostReaches));
+  }
+  if (!same || (reaches.size() > 1 && !plain)) {
+    faults.emplace_back(
+        "different windows of attention to a memory, with carried inputs, or of "
+        "nothing");
+  }
+  if (reaches.size() > 1 && model.context == StateSpec::kUnlimited) {
+    faults.emplace_back("different windows without a context");
   }
 }
 
@@ -186,6 +210,11 @@ bool SharesMemory(const ModelDescription& model) {
   return model.memory && model.memory->shared;
 }
 
+// To the context, where entries do not end there by themselves.
+void Limit(const ModelDescription& model, StateSpec& spec) {
+  if (spec.max_positions() == StateSpec::kUnlimited) spec.limit = model.context;
+}
+
 // Calls add(sub-layer, owner, spec) for all that keep a state.
 template <class Add>
 void AddEntries(const ModelDescription& model, DescribedState& state, const Add& add) {
@@ -219,6 +248,11 @@ absl::Status CheckDescription(const ModelDescription& model) {
   require(bounded || model.embedding.positions == Embedding::Positions::kNone,
           "positions of the embedding without a context");
   require(bounded || !model.whole_sequences, "whole sequences without a context");
+  require(!model.head.classifier || model.head.scale == 1,
+          "scaled logits of a classifier");
+  require(model.head.norm.applies(), "a head without a norm");
+  require(std::isfinite(model.head.scale) && std::isfinite(model.embedding.scale),
+          "a scale that is not finite");
   require(model.head.classifier.has_value() == model.whole_sequences,
           "whole sequences and a classifier go together");
   if (!faults.empty()) return AllFaults(faults);
@@ -234,11 +268,6 @@ absl::Status CheckDescription(const ModelDescription& model) {
       faults.emplace_back(valid.message());
       break;
     }
-    // States alone say where a sequence ends.
-    if (!model.whole_sequences && spec.max_positions() != model.context) {
-      faults.emplace_back("a context that no block's state has");
-      break;
-    }
   }
   return AllFaults(faults);
 }
@@ -252,7 +281,7 @@ std::vector<TensorShape> TensorsOf(const ModelDescription& model) {
   for (size_t i = 0; i < model.layers.size(); ++i) {
     for (const SubLayer& sub : model.layers[i]) {
       const std::string base = BaseOf(i, sub);
-      if (sub.norm != Norm::kNone) list.Norm(base + ".norm", model.width);
+      list.Norm(base + ".norm", model.width, sub.norm);
       if (const auto* attention = std::get_if<Attention>(&sub.block)) {
         AddTensors(*attention, base, model.width, SharesMemory(model), list);
       } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
@@ -260,6 +289,8 @@ std::vector<TensorShape> TensorsOf(const ModelDescription& model) {
       } else {
         AddTensors(std::get<FeedForward>(sub.block), base, model.width, list);
       }
+      list.Norm(base + ".behind_norm", model.width, sub.behind);
+      list.Norm(base + ".after_norm", model.width, sub.after);
     }
   }
   AddTensors(model.head, model.width, model.vocab, list);
@@ -291,11 +322,12 @@ DescribedState StateOf(const ModelDescription& model) {
   AddEntries(model, state,
              [&](const SubLayer& sub, const std::string& owner, StateSpec& spec) {
                if (const auto* attention = std::get_if<Attention>(&sub.block)) {
-                 AddState(*attention, owner, model.context, SharesMemory(model), spec);
+                 AddState(*attention, owner, KeptOf(model), SharesMemory(model), spec);
                } else {
                  AddState(std::get<FastWeights>(sub.block), owner, spec);
                }
              });
+  Limit(model, state.spec);
   return state;
 }
 
@@ -312,12 +344,26 @@ DescribedState CarryOf(const ModelDescription& model) {
   AddEntries(model, carry,
              [&](const SubLayer& sub, const std::string& owner, StateSpec& spec) {
                if (const auto* attention = std::get_if<Attention>(&sub.block)) {
-                 AddCarry(*attention, owner, model.width, model.context, spec);
+                 AddCarry(*attention, owner, model.width, KeptOf(model), spec);
                } else {
                  AddCarry(std::get<FastWeights>(sub.block), owner, spec);
                }
              });
+  Limit(model, carry.spec);
   return carry;
+}
+
+KeptRows KeptOf(const ModelDescription& model) {
+  const Attention* const first = FirstBlock<Attention>(model);
+  KeptRows kept = {.context = model.context,
+                   .ring = first != nullptr && first->window.has_value()};
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      const auto* one = std::get_if<Attention>(&sub.block);
+      if (one != nullptr && one->window != first->window) kept.ring = false;
+    }
+  }
+  return kept;
 }
 
 std::string BaseOf(size_t layer, const SubLayer& sub) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model as data: a list of layers, each a list of sub-layers x = x + block(norm(x)),
+// A model as data: a list of layers, each a list of sub-layers
+//   x = after(x + scale behind(block(norm(x))))
 // between an embedding and a head. All that serves or trains a model follows from it:
 // tensors, state, step program, sequence form, gradients, sizes. Blocks have sizes of
 // their own; only D, V and the context are the model's. What a block computes stands in
@@ -23,7 +24,7 @@
 #include "model/blocks/fast_weights/settings.h"
 #include "model/blocks/feed_forward/settings.h"
 #include "model/blocks/feedback_memory/settings.h"
-#include "model/blocks/norm.h"
+#include "model/compute/norm.h"
 #include "model/compute/weights.h"
 #include "model/state/state.h"
 
@@ -36,8 +37,11 @@ using Block = std::variant<Attention, FastWeights, FeedForward>;
 struct SubLayer {
   // Of its tensors, layers.{i}.{name}.*; different from others of the layer.
   std::string name;
-  Norm norm = Norm::kLayer;
+  Norm norm;
   Block block;
+  Norm behind = Norm::None();
+  Norm after = Norm::None();
+  double scale = 1;
 
   bool operator==(const SubLayer&) const = default;
 };
@@ -69,7 +73,8 @@ absl::Status CheckDescription(const ModelDescription& model);
 
 // All tensors, in the order of the file. Names:
 //   embed.weight [V, D], positions.weight [P, D] where learned; memory.*; then for each
-//   sub-layer layers.{i}.{name}.norm and what its block lists; head.in, norm, head,
+//   sub-layer layers.{i}.{name}.norm, what its block lists, .behind_norm and
+//   .after_norm; head.in, norm, head,
 //   logits.norm. See docs/checkpoint_format.md.
 std::vector<TensorShape> TensorsOf(const ModelDescription& model);
 
@@ -88,6 +93,9 @@ struct DescribedState {
 DescribedState StateOf(const ModelDescription& model);
 // Of the sequence form, [B, ...]: what a call leaves behind for the next one.
 DescribedState CarryOf(const ModelDescription& model);
+
+// What attention keeps of a session: a ring where all of it sees as far.
+KeptRows KeptOf(const ModelDescription& model);
 
 // layers.{i}.{name}, which the names of its tensors begin with.
 std::string BaseOf(size_t layer, const SubLayer& sub);

@@ -30,7 +30,7 @@ ModelDescription Describe(const ModelConfig& c) {
     attention.positions = RelativePositions{
         .rows = c.positions, .zero_row = c.positions - 1, .past = c.positions};
   }
-  AddLayers(c, Norm::kLayer, attention, model);
+  AddLayers(c, Norm{}, attention, model);
   return model;
 }
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/blocks/activation.h"
 #include "model/blocks/fast_weights/settings.h"
+#include "model/compute/activation.h"
 
 namespace mnemon {
 
@@ -49,6 +49,7 @@ struct ModelConfig {
   bool gated = false;
   Mask mask = Mask::kNone;
   bool norm_logits = false;
+  int64_t kv_heads = 0;  // heads of keys and values; 0: as many as of queries
   double dropout = 0.0;
 
   // Head width K. REQUIRES: validated.
@@ -92,6 +93,7 @@ void VisitConfigFields(Config& c, Visitor&& visit) {
   visit("gated", c.gated);
   visit("mask", c.mask);
   visit("norm_logits", c.norm_logits);
+  visit("kv_heads", c.kv_heads, FieldRange{0, 4096});
   visit("dropout", c.dropout);
 }
 

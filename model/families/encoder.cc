@@ -31,7 +31,7 @@ ModelDescription Describe(const ModelConfig& c) {
       .width = c.head_width(),
       .sees = c.mask == Mask::kCausal ? Attention::Sees::kPast : Attention::Sees::kAll};
   if (c.position_kind == PositionKind::kAlibi) attention.positions = Alibi{};
-  AddLayers(c, Norm::kLayer, attention, model);
+  AddLayers(c, Norm{}, attention, model);
   return model;
 }
 

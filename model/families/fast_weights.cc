@@ -35,7 +35,7 @@ ModelDescription Describe(const ModelConfig& c) {
       .rule = c.update_rule,
       .map = {.nu = c.nu, .elu = c.feature_map == FeatureMapKind::kElu},
       .normalised = c.normalise == Normalise::kZ};
-  AddLayers(c, Norm::kKept, fast, model);
+  AddLayers(c, {.kind = Norm::Kind::kKept}, fast, model);
   return model;
 }
 

@@ -42,7 +42,7 @@ ModelDescription Describe(const ModelConfig& c) {
     model.context = c.positions + 1;
   }
   model.memory = FeedbackMemory{.shared = shared};
-  AddLayers(c, Norm::kLayer, attention, model);
+  AddLayers(c, Norm{}, attention, model);
   return model;
 }
 

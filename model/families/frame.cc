@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/families/frame.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,10 @@ ModelDescription FrameOf(const ModelConfig& config) {
   return {.width = config.d_model,
           .vocab = config.vocab,
           .dropout = config.dropout,
-          .embedding = {.scaled = config.embed_scale, .positions = PositionsOf(config)},
+          .embedding = {.scale = config.embed_scale
+                                     ? std::sqrt(static_cast<double>(config.d_model))
+                                     : 1.0,
+                        .positions = PositionsOf(config)},
           .layers = {},
           .memory = {},
           .head = {.tied = config.tie_head}};
@@ -47,11 +51,11 @@ ModelConfig ReferenceTransformer(std::string_view architecture) {
           .embed_scale = true};
 }
 
-void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,
+void AddLayers(const ModelConfig& config, const Norm& norm, const Block& mixer,
                ModelDescription& model) {
   const std::vector<SubLayer> layer = {
       {.name = "attn", .norm = norm, .block = mixer},
-      {.name = "ff", .norm = Norm::kLayer, .block = FeedForwardOf(config)}};
+      {.name = "ff", .norm = {}, .block = FeedForwardOf(config)}};
   model.layers.assign(static_cast<size_t>(config.layers), layer);
 }
 

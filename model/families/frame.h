@@ -18,7 +18,7 @@ FeedForward FeedForwardOf(const ModelConfig& config);
 ModelConfig ReferenceTransformer(std::string_view architecture);
 
 // L layers of `mixer`, named attn, and the feed-forward block, named ff.
-void AddLayers(const ModelConfig& config, Norm norm, const Block& mixer,
+void AddLayers(const ModelConfig& config, const Norm& norm, const Block& mixer,
                ModelDescription& model);
 
 }  // namespace mnemon

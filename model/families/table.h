@@ -7,7 +7,7 @@
 
 #define MNEMON_FAMILIES(family)                                                \
   family(FeedbackFamily) family(FastWeightsFamily) family(TransformerXlFamily) \
-      family(CausalFamily) family(EncoderFamily)
+      family(CausalFamily) family(EncoderFamily) family(LlamaFamily)
 
 namespace mnemon {
 

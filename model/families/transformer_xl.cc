@@ -32,7 +32,7 @@ ModelDescription Describe(const ModelConfig& c) {
       .biases = {.value = true, .output = true},
       .positions = RelativePositions{
           .rows = 2 * c.positions, .zero_row = c.positions, .past = c.positions}};
-  AddLayers(c, Norm::kLayer, attention, model);
+  AddLayers(c, Norm{}, attention, model);
   return model;
 }
 

@@ -71,7 +71,8 @@ class FeedbackPass final : public GradientPass<Real> {
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
                                PassCarry<Real>& carry) override {
-    PassStep<Real> step = MakeStep(model_.dropout, input, weights, sums);
+    PassStep<Real> step =
+        MakeStep(model_.dropout, input, carry.position, weights, sums);
     step.interleaved = true;
     step.memory = carry.entries.empty() ? 0 : carry.entries[0].count;
     if (!reader_.window && step.memory + step.time > model_.context) {

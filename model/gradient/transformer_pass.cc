@@ -2,6 +2,7 @@
 #include "model/gradient/transformer_pass.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <new>
@@ -39,20 +40,21 @@ class BlockMaker {
 
   std::unique_ptr<MixerBlock<Real>> Make(const Attention& attention,
                                          const BlockPlace& place) {
-    auto& rows = attention_[{attention.heads, attention.width}];
+    auto& rows = attention_[{attention.heads, attention.groups, attention.width}];
     if (rows == nullptr) rows = std::make_shared<AttentionBlockRows<Real>>();
     return std::make_unique<AttentionBlock<Real>>(
-        attention, place, model_.whole_sequences, model_.context, layout_, rows);
+        attention, place, model_.whole_sequences, model_.context, KeptOf(model_).ring,
+        layout_, rows);
   }
   std::unique_ptr<MixerBlock<Real>> Make(const FastWeights& fast,
                                          const BlockPlace& place) {
-    auto& rows = fast_[{fast.heads, fast.width}];
+    auto& rows = fast_[{fast.heads, fast.heads, fast.width}];
     if (rows == nullptr) rows = std::make_shared<FastWeightGradients<Real>>();
     return std::make_unique<FastWeightBlock<Real>>(fast, place, layout_, rows);
   }
 
  private:
-  using HeadShape = std::pair<int64_t, int64_t>;  // H, K
+  using HeadShape = std::array<int64_t, 3>;  // H, G, K
 
   const ModelDescription& model_;
   const FlatLayout& layout_;
@@ -83,6 +85,9 @@ class TransformerPass final : public GradientPass<Real> {
         AddBlock(model.layers[i][j],
                  {.base = BaseOf(i, model.layers[i][j]),
                   .norm = model.layers[i][j].norm,
+                  .behind = model.layers[i][j].behind,
+                  .after = model.layers[i][j].after,
+                  .scale = model.layers[i][j].scale,
                   .width = model.width,
                   .site = sites[i][j]},
                  layout, maker);
@@ -93,7 +98,8 @@ class TransformerPass final : public GradientPass<Real> {
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
                                PassCarry<Real>& carry) override {
-    const PassStep<Real> step = MakeStep(model_.dropout, input, weights, sums);
+    const PassStep<Real> step =
+        MakeStep(model_.dropout, input, carry.position, weights, sums);
     for (const size_t m : mixers_) {
       absl::Status fits = blocks_[m].mixer->Check(step, carry.position);
       if (!fits.ok()) return fits;
@@ -263,11 +269,7 @@ class TransformerPass final : public GradientPass<Real> {
     jobs_[count + 1].Add(call);
   }
 
-  Real Scale() const {
-    return model_.embedding.scaled
-               ? static_cast<Real>(std::sqrt(static_cast<double>(model_.width)))
-               : Real{1};
-  }
+  Real Scale() const { return static_cast<Real>(model_.embedding.scale); }
 
   // Gradients of the stream behind block i, and before it: the blocks use three slabs
   // in turn, as many as a stage of two blocks needs.

@@ -28,6 +28,7 @@ struct CpuOperations {
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*parts)(const PartsCall& call, Share share, float* scratch);
   void (*fold)(const FoldCall& call, Share share);
+  void (*turn)(const TurnCall& call, Share share);
   bool (*append)(const AppendCall& call, Share share);
   void (*attend)(const AttendCall& call, Share share, float* scratch);
   bool (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);

@@ -33,6 +33,7 @@ class CpuWorker {
     operations_.parts(call, share_, Scratch(ScratchFloats(call)));
   }
   void Fold(const FoldCall& call) { operations_.fold(call, share_); }
+  void Turn(const TurnCall& call) { operations_.turn(call, share_); }
   void Append(const AppendCall& call) {
     if (!operations_.append(call, share_)) finite_ = false;
   }

@@ -112,6 +112,11 @@ float Activate(float x, Act act) {
       return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
     case Act::kSigmoid:
       return 1.0f / (1.0f + std::exp(-x));
+    case Act::kGeluTanh:
+      return 0.5f * x *
+             (1.0f + std::tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+    case Act::kSilu:
+      return x / (1.0f + std::exp(-x));
   }
   return x;
 }
@@ -120,7 +125,7 @@ float Position(const EmbedCall& call, int64_t row, int64_t i) {
   if (call.learned != nullptr) {
     return call.learned[call.positions[row] * call.width + i];
   }
-  const SinusoidView& view = call.sinusoid;
+  const AngleView& view = call.sinusoid;
   if (view.coarse == nullptr) return 0;
   const int64_t pair = i / 2 * 2;
   const double* const a =
@@ -144,18 +149,6 @@ void Embed(const EmbedCall& call, Share share) {
   }
 }
 
-void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
-  const float count = static_cast<float>(width);
-  const float mean = Sum(width, [&](int64_t i, float s) { return s + in[i]; }) / count;
-  const float squares = Sum(width, [&](int64_t i, float s) {
-    return std::fma(in[i] - mean, in[i] - mean, s);
-  });
-  const float scale = 1.0f / std::sqrt(squares / count + 1e-5f);
-  for (int64_t i = 0; i < width; ++i) {
-    out[i] = std::fma((in[i] - mean) * scale, norm.gain[i], norm.bias[i]);
-  }
-}
-
 void Linear(const LinearCall& call, Share share, float* scratch) {
   const int64_t panels = call.weights.panel_count();
   const int64_t begin = share.begin(panels) * kPanel;
@@ -174,6 +167,7 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
     for (int64_t n = begin; n < end; ++n) {
       float y = Activate(Product(call.weights, in, n), call.act);
       if (call.gate != nullptr) y *= Product(*call.gate, in, n);
+      y *= call.scale;
       if (call.residual.data != nullptr) y += call.residual.row(r)[n];
       call.out.row(r)[n] = y;
     }
@@ -219,7 +213,8 @@ void Fold(const FoldCall& call, Share share) {
       }
       if (call.bias != nullptr) sum += call.bias[i];
       const float before = call.residual.row(r)[i];
-      call.out.row(r)[i] = SeesNothing(call.key_ranges, r) ? before : before + sum;
+      call.out.row(r)[i] =
+          SeesNothing(call.key_ranges, r) ? before : before + call.scale * sum;
     }
   }
 }
@@ -238,9 +233,13 @@ void Mix(const MixCall& call, Share share) {
 
 void Norm(const NormCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
-    float* out = call.out.row(r);
-    NormRow(call.in.row(r), call.width, call.norm, out);
-    for (int64_t i = 0; i < call.width; ++i) out[i] = Activate(out[i], call.act);
+    const bool added = call.residual.data != nullptr;
+    float* const normed = added ? call.room.row(r) : call.out.row(r);
+    NormRow(call.in.row(r), call.width, call.norm, normed);
+    for (int64_t i = 0; i < call.width; ++i) {
+      const float x = Activate(normed[i], call.act);
+      call.out.row(r)[i] = added ? call.residual.row(r)[i] + call.scale * x : x;
+    }
   }
 }
 
@@ -269,9 +268,9 @@ void Softmax(const SoftmaxCall& call, Share share) {
   }
 }
 
-constexpr CpuOperations kReference = {"reference", "plain", Embed,  Linear,
-                                      Parts,       Fold,    Append, Attend,
-                                      FastWeights, Mix,     Norm,   Softmax};
+constexpr CpuOperations kReference = {"reference", "plain", Embed,  Linear, Parts,
+                                      Fold,        Turn,    Append, Attend, FastWeights,
+                                      Mix,         Norm,    Softmax};
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 
 #include "model/blocks/attention/append_simd-inl.h"
 #include "model/blocks/attention/attend_simd-inl.h"
+#include "model/blocks/attention/turn_simd-inl.h"
 #include "model/blocks/fast_weights/step_simd-inl.h"
 #include "model/compute/each_target.h"
 #include "model/compute/simd_int8-inl.h"
@@ -39,7 +40,7 @@ HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
 }
 
 // Numbers i .. i+15 of a position's sinusoids.
-HWY_INLINE V16 Sinusoids16(const SinusoidView& view, int64_t position, int64_t i) {
+HWY_INLINE V16 Sinusoids16(const AngleView& view, int64_t position, int64_t i) {
   const double* const a = view.coarse + position / view.stride * view.turns + i;
   const double* const b = view.fine + position % view.stride * view.turns + i;
   const int64_t count = std::min<int64_t>(16, view.turns - i);
@@ -93,7 +94,7 @@ constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
 
 template <const Int8Kernels& kInt8>
 CpuOperations OperationsWith() {
-  return {kName,  kInt8.name, Embed,       Linear<kInt8>, Parts<kInt8>, Fold,
+  return {kName,  kInt8.name, Embed,       Linear<kInt8>, Parts<kInt8>, Fold,   Turn,
           Append, Attend,     FastWeights, Mix,           Norm,         Softmax};
 }
 

@@ -89,7 +89,7 @@ class SubLayerImport {
   SubLayerImport(const StepProgram& program, int64_t position, const TensorViews& carry,
                  StateArena& arena, int32_t slot, CarryWriter& writer)
       : width_(program.width),
-        reach_(program.reach),
+        reach_(program.reaches[0]),
         position_(position),
         carry_(carry),
         arena_(arena),

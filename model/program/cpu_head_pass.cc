@@ -33,12 +33,13 @@ class Heads {
     const Part groups = p_.OwnOf(count);
     if (groups.size() > 0) {
       Project(op.norm, op.project, groups, op.group_stride, before, projected);
+      if (op.turns) p_.alone.Turn(GroupsOf(TurnOf(op, wave_, projected), groups));
       if (op.appends) {
         p_.alone.Append(GroupsOf(AppendOf(op, wave_, projected), groups));
       }
       p_.alone.Attend(GroupsOf(attend, groups));
     }
-    Add(op.output, count, shared_.mixed, before, attend.key_ranges);
+    Add(op.output, count, shared_.mixed, before, op.end.scale, attend.key_ranges);
   }
 
   void operator()(const FastWeightsOp& op) {
@@ -60,7 +61,7 @@ class Heads {
       }
       p_.alone.FastWeights(HeadsOf(CallOf(op, wave_, projected, beta, mixed), heads));
     }
-    Add(op.output, op.call.heads, mixed, before, nullptr);
+    Add(op.output, op.call.heads, mixed, before, op.end.scale, nullptr);
   }
 
   void operator()(const FeedForwardOp& op) {
@@ -82,7 +83,7 @@ class Heads {
                        .gate = factor.outputs > 0 ? &factor : nullptr,
                        .out = {hidden.data + panels.begin * kPanel, hidden.stride}});
     }
-    Add(op.out, op.out.slices(), hidden, before, nullptr);
+    Add(op.out, op.out.slices(), hidden, before, op.end.scale, nullptr);
   }
 
   void operator()(const RememberOp& op) {
@@ -119,7 +120,7 @@ class Heads {
 
   // Multiplies the slices of the own units, of `units` with as many each, meets the
   // others, and adds all of them to x.
-  void Add(const MatrixView& matrix, int64_t units, Rows in, Rows before,
+  void Add(const MatrixView& matrix, int64_t units, Rows in, Rows before, float scale,
            const KeyRange* key_ranges) {
     // Others may still read the parts of the sub-layer before.
     CpuParts& parts = p_.parts[turn_];
@@ -153,6 +154,7 @@ class Heads {
                    .scales = matrix.scales,
                    .part_scales = scales,
                    .residual = before,
+                   .scale = scale,
                    .key_ranges = key_ranges,
                    .out = x()});
   }

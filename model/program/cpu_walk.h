@@ -43,6 +43,7 @@ void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
                    .pick = waves ? nullptr : rows.wanted.data(),
                    .norm = op.norm,
                    .weights = op.head,
+                   .scale = op.scale,
                    .out = {logits, op.head.outputs}});
 }
 

@@ -21,8 +21,8 @@ DeviceInput::DeviceInput(int64_t rows, void* memory)
     : memory_(static_cast<char*>(memory)),
       rows_(rows),
       header_(Place<StepHeader>(1)),
-      key_ranges_(Place<KeyRange>(rows)),
-      first_group_(Place<int64_t>(rows + std::min<int64_t>(rows, kMaxChunk))),
+      key_ranges_(Place<KeyRange>(kMostReaches * rows)),
+      first_group_(Place<int64_t>(kMostReaches * group_stride())),
       runs_(Place<FastWeightRun>(rows)),
       places_(Place<mnemon::Place>(rows)),
       positions_(Place<int64_t>(rows)),
@@ -33,12 +33,16 @@ DeviceInput::DeviceInput(int64_t rows, void* memory)
       changes_(end_) {}
 
 WaveView DeviceInput::wave() const {
+  std::array<const KeyRange*, kMostReaches> ranges;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    ranges[i] = At<KeyRange>(key_ranges_) + static_cast<int64_t>(i) * rows_;
+  }
   return {.rows = rows_,
           .groups = 0,
           .runs = rows_,
           .tokens = At<int32_t>(tokens_),
           .positions = At<int64_t>(positions_),
-          .key_ranges = At<KeyRange>(key_ranges_),
+          .key_ranges = ranges,
           .places = At<mnemon::Place>(places_),
           .run = At<FastWeightRun>(runs_)};
 }
@@ -50,12 +54,15 @@ void DeviceInput::Write(std::span<const TableChange> changes) {
 }
 
 void DeviceInput::WriteGroups(const StepRows& rows, int64_t wave) {
-  if (rows.key_ranges.empty()) return;
   const int64_t first = rows.waves[wave].first;
-  int64_t* const sums = first_group() + first + wave;
-  sums[0] = 0;
-  for (int64_t r = 0; r < rows.waves[wave].rows; ++r) {
-    sums[r + 1] = sums[r] + KeyGroups(rows.key_ranges[first + r]);
+  for (size_t i = 0; i < kMostReaches; ++i) {
+    if (rows.key_ranges[i].empty()) return;
+    int64_t* const sums =
+        first_group() + static_cast<int64_t>(i) * group_stride() + first + wave;
+    sums[0] = 0;
+    for (int64_t r = 0; r < rows.waves[wave].rows; ++r) {
+      sums[r + 1] = sums[r] + KeyGroups(rows.key_ranges[i][first + r]);
+    }
   }
 }
 
@@ -73,7 +80,10 @@ void DeviceInput::Write(const StepRows& rows, bool remember,
     head.wave[w] = {.first = wave.first, .rows = wave.rows};
     WriteGroups(rows, w);
   }
-  std::ranges::copy(rows.key_ranges, At<KeyRange>(key_ranges_));
+  for (size_t i = 0; i < kMostReaches; ++i) {
+    std::ranges::copy(rows.key_ranges[i],
+                      At<KeyRange>(key_ranges_) + static_cast<int64_t>(i) * rows_);
+  }
   std::ranges::copy(rows.runs, At<FastWeightRun>(runs_));
   std::ranges::copy(rows.places, At<mnemon::Place>(places_));
   std::ranges::copy(rows.positions, At<int64_t>(positions_));

@@ -3,6 +3,7 @@
 // header, and arrays for up to so many rows, at fixed places. Table changes come last.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -30,7 +31,9 @@ class DeviceInput {
   DrawnToken* drawn_tokens() const { return At<DrawnToken>(drawn_tokens_); }
   device::DrawRow* draws() const { return At<device::DrawRow>(draws_); }
   int32_t* tokens() const { return At<int32_t>(tokens_); }
+  // As of AttendScratch, of each reach `group_stride` apart.
   int64_t* first_group() const { return At<int64_t>(first_group_); }
+  int64_t group_stride() const { return rows_ + std::min<int64_t>(rows_, kMaxChunk); }
   // Of the first wave, as if it had all rows.
   WaveView wave() const;
 
@@ -44,7 +47,6 @@ class DeviceInput {
   T* At(int64_t place) const {
     return reinterpret_cast<T*>(memory_ + place);
   }
-  // As of AttendScratch.
   void WriteGroups(const StepRows& rows, int64_t wave);
   // Takes the next place, for `count` of T.
   template <class T>

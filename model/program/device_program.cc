@@ -12,9 +12,12 @@ DeviceWeights::DeviceWeights(const StepProgram& program, const PackedWeights& we
                              DeviceDriver& driver)
     : taken_(driver) {
   for (const std::span<const std::byte> part : weights.parts()) Take(part, driver);
-  if (!program.embed.sinusoid) return;
-  Take(std::as_bytes(program.embed.sinusoid->coarse()), driver);
-  Take(std::as_bytes(program.embed.sinusoid->fine()), driver);
+  const auto take = [&](const AngleTable& angles) {
+    Take(std::as_bytes(angles.coarse()), driver);
+    Take(std::as_bytes(angles.fine()), driver);
+  };
+  if (program.embed.sinusoid) take(*program.embed.sinusoid);
+  for (const auto& angles : program.angles) take(angles->table);
 }
 
 void DeviceWeights::Take(std::span<const std::byte> host, DeviceDriver& driver) {
@@ -76,13 +79,24 @@ void CallRecorder::Linear(const LinearCall& call) {
   add(StepCallKind::kTiledLinear);
 }
 
+void CallRecorder::Turn(const TurnCall& call) {
+  TurnCall& step = *new (&Add(StepCallKind::kTurn).turn) TurnCall(call);
+  step.query_norm = Moved(call.query_norm);
+  step.key_norm = Moved(call.key_norm);
+  step.angles.coarse = Of(call.angles.coarse);
+  step.angles.fine = Of(call.angles.fine);
+}
+
 void CallRecorder::Append(const AppendCall& call) {
   AppendStep& step = *new (&Add(StepCallKind::kAppend).append) AppendStep{.call = call};
   step.call.query_bias = Of(call.query_bias);
 }
 
 void CallRecorder::Attend(const AttendCall& call) {
-  AttendStep step{.call = call, .append = {}, .first_group = first_group_};
+  AttendStep step{
+      .call = call,
+      .append = {},
+      .first_group = input_->first_group() + call.reach * input_->group_stride()};
   step.call.relative_key = Of(call.relative_key);
   step.call.relative_bias = Of(call.relative_bias);
   step.call.slopes = Of(call.slopes);
@@ -107,6 +121,11 @@ void CallRecorder::Mix(const MixCall& call) {
   step.weights = Of(call.weights);
 }
 
+void CallRecorder::Norm(const NormCall& call) {
+  NormCall& step = *new (&Add(StepCallKind::kNorm).norm) NormCall(call);
+  step.norm = Moved(call.norm);
+}
+
 void CallRecorder::Keep(const KeepCall& call) {
   new (&Add(StepCallKind::kKeep).keep) KeepCall(call);
 }
@@ -122,13 +141,15 @@ MatrixView CallRecorder::Moved(MatrixView matrix) const {
   return matrix;
 }
 
-NormView CallRecorder::Moved(const NormView& norm) const {
-  return {.gain = Of(norm.gain), .bias = Of(norm.bias)};
+NormView CallRecorder::Moved(NormView norm) const {
+  norm.gain = Of(norm.gain);
+  norm.bias = Of(norm.bias);
+  return norm;
 }
 
 DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                 const DeviceWeights* weights, const DeviceRows& rows) {
-  CallRecorder recorder(weights, rows.input.first_group(), rows.prepared);
+  CallRecorder recorder(weights, &rows.input, rows.prepared);
   recorder.Add(StepCallKind::kPrepare).prepare = {.changes = rows.input.changes(),
                                                   .drawn = rows.input.drawn_tokens(),
                                                   .tokens = rows.input.tokens()};
@@ -155,6 +176,7 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                .pick = program.remember ? nullptr : rows.input.wanted(),
                .norm = program.logits.norm,
                .weights = program.logits.head,
+               .scale = program.logits.scale,
                .out = rows.logits});
   head.Sync();
   DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};

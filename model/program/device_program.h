@@ -21,7 +21,7 @@ namespace mnemon {
 // The weights of a program in the memory of a device.
 class DeviceWeights {
  public:
-  // Copies what the program points to; all of it but sinusoids lies in `weights`. All
+  // Copies what the program points to; all of it but angles lies in `weights`. All
   // must outlive it. Throws std::bad_alloc.
   DeviceWeights(const StepProgram& program, const PackedWeights& weights,
                 DeviceDriver& driver);
@@ -49,22 +49,24 @@ class DeviceWeights {
 // of the device.
 class CallRecorder {
  public:
-  // `weights` outlives it; null: weights stay where the host has them. `first_group`:
-  // as of AttendStep; where there is no attention, null. `prepared`: linear calls are
-  // tiled, for launches of their own, and this is where their rows are prepared; null:
-  // they are those of a whole step.
+  // `weights` outlives it; null: weights stay where the host has them. `input`: where
+  // groups of keys are counted; where there is no attention, null. `prepared`: linear
+  // calls are tiled, for launches of their own, and this is where their rows are
+  // prepared; null: they are those of a whole step.
   explicit CallRecorder(const DeviceWeights* weights,
-                        const int64_t* first_group = nullptr,
+                        const DeviceInput* input = nullptr,
                         const Rows* prepared = nullptr)
-      : weights_(weights), first_group_(first_group), prepared_(prepared) {}
+      : weights_(weights), input_(input), prepared_(prepared) {}
 
   StepCall& Add(StepCallKind kind);
   void Embed(const EmbedCall& call);
   void Linear(const LinearCall& call);
+  void Turn(const TurnCall& call);
   void Append(const AppendCall& call);
   void Attend(const AttendCall& call);
   void FastWeights(const FastWeightCall& call);
   void Mix(const MixCall& call);
+  void Norm(const NormCall& call);
   void Keep(const KeepCall& call);
   void Sample(const device::SampleCall& call);
   void Sync() { calls_.back().meets = true; }
@@ -77,10 +79,10 @@ class CallRecorder {
     return weights_ == nullptr ? host : weights_->Of(host);
   }
   MatrixView Moved(MatrixView matrix) const;
-  NormView Moved(const NormView& norm) const;
+  NormView Moved(NormView norm) const;
 
   const DeviceWeights* const weights_;
-  const int64_t* const first_group_;
+  const DeviceInput* const input_;
   const Rows* const prepared_;
   std::vector<StepCall> calls_;
 };

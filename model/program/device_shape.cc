@@ -69,12 +69,16 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
       return rows;
     case StepCallKind::kTiledLinear:
       return device::Tiles(call.linear.call.weights, rows);
+    case StepCallKind::kTurn:
+      return rows * call.turn.groups * call.turn.group_heads() / warps;
     case StepCallKind::kAppend:
       return rows * call.append.call.heads / warps;
     case StepCallKind::kAttend:
       return rows * call.attend.call.heads / warps;
     case StepCallKind::kFastWeights:
       return rows * call.fast_weights.heads;
+    case StepCallKind::kNorm:
+      return rows / warps;
     case StepCallKind::kEmbed:
     case StepCallKind::kMix:
     case StepCallKind::kKeep:

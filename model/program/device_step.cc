@@ -23,7 +23,7 @@ int64_t Stride(int64_t width) { return (width + 31) / 32 * 32; }
 int64_t MostGroups(const StepProgram& program, const StateSpec& spec) {
   if (!spec.growing()) return 0;
   constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
-  return std::min(program.reach, spec.capacity()) / kGroup + 2;
+  return std::min(program.reaches[0], spec.capacity()) / kGroup + 2;
 }
 
 // Bytes of scratch for a group of all heads of the largest attention.

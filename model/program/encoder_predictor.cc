@@ -38,7 +38,7 @@ EncoderModel MakeEncoderModel(const ModelDescription& model, StepWeights& weight
   for (size_t i = 0; i < model.layers.size(); ++i) {
     for (const SubLayer& sub : model.layers[i]) {
       const std::string base = BaseOf(i, sub);
-      const NormView norm = MakeNorm(sub, base, weights);
+      const NormView norm = weights.Norm(base + ".norm", sub.norm);
       const auto* attention = std::get_if<Attention>(&sub.block);
       if (attention != nullptr || made.phases.empty()) made.phases.emplace_back();
       if (attention != nullptr) {

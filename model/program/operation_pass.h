@@ -39,6 +39,10 @@ class OperationPass {
                .weights = op.project,
                .out = at_.projected});
     k_.Sync();
+    if (op.turns) {
+      k_.Turn(TurnOf(op, wave_, at_.projected));
+      k_.Sync();
+    }
     const AttendCall attend = CallOf(op, wave_, at_.projected, at_.mixed);
     if (op.appends) {
       k_.Append(AppendOf(op, wave_, at_.projected));
@@ -47,13 +51,7 @@ class OperationPass {
     }
     k_.Attend(attend);
     k_.Sync();
-    k_.Linear({.rows = wave_.rows,
-               .in = at_.mixed,
-               .weights = op.output,
-               .residual = before,
-               .key_ranges = attend.key_ranges,
-               .out = x()});
-    k_.Sync();
+    End(op.end, op.output, at_.mixed, before, attend.key_ranges);
   }
 
   void operator()(const FastWeightsOp& op) {
@@ -76,12 +74,7 @@ class OperationPass {
     k_.Sync();
     k_.FastWeights(CallOf(op, wave_, at_.projected, beta, at_.mixed));
     k_.Sync();
-    k_.Linear({.rows = wave_.rows,
-               .in = at_.mixed,
-               .weights = op.output,
-               .residual = before,
-               .out = x()});
-    k_.Sync();
+    End(op.end, op.output, at_.mixed, before, nullptr);
   }
 
   void operator()(const FeedForwardOp& op) {
@@ -94,12 +87,7 @@ class OperationPass {
                .gate = op.factor.outputs > 0 ? &op.factor : nullptr,
                .out = at_.hidden});
     k_.Sync();
-    k_.Linear({.rows = wave_.rows,
-               .in = at_.hidden,
-               .weights = op.out,
-               .residual = before,
-               .out = x()});
-    k_.Sync();
+    End(op.end, op.out, at_.hidden, before, nullptr);
   }
 
   void operator()(const RememberOp& op) {
@@ -122,6 +110,40 @@ class OperationPass {
     level_ += rises_;
     rises_ = false;
     return before;
+  }
+
+  // x() from what a sub-layer's last matrix reads.
+  void End(const SubLayerEndOp& end, const MatrixView& matrix, Rows in, Rows before,
+           const KeyRange* key_ranges) {
+    LinearCall last{.rows = wave_.rows, .in = in, .weights = matrix};
+    const bool behind = end.behind.gain != nullptr;
+    if (behind) {
+      last.out = at_.projected;
+    } else {
+      last.residual = before;
+      last.scale = end.scale;
+      last.key_ranges = key_ranges;
+      last.out = x();
+    }
+    k_.Linear(last);
+    k_.Sync();
+    NormCall norm{.rows = wave_.rows, .width = program_.width};
+    if (behind) {
+      norm.in = norm.room = at_.projected;
+      norm.norm = end.behind;
+      norm.residual = before;
+      norm.scale = end.scale;
+      norm.out = x();
+      k_.Norm(norm);
+      k_.Sync();
+    }
+    if (end.after.gain == nullptr) return;
+    k_.Norm({.rows = wave_.rows,
+             .width = program_.width,
+             .in = x(),
+             .norm = end.after,
+             .out = x()});
+    k_.Sync();
   }
 
   const StepProgram& program_;

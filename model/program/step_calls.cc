@@ -29,6 +29,14 @@ EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x) {
   return call;
 }
 
+TurnCall TurnOf(const AttentionOp& op, const WaveView& wave, Rows projected) {
+  TurnCall call = op.turn;
+  call.rows = wave.rows;
+  call.positions = wave.positions;
+  call.heads = projected;
+  return call;
+}
+
 AppendCall AppendOf(const AttentionOp& op, const WaveView& wave, Rows projected) {
   return AppendAt(op.append, wave, projected, op.key_column(), op.group_stride);
 }
@@ -40,7 +48,7 @@ AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
   call.query = projected;
   call.group_stride = op.group_stride;
   call.out = mixed;
-  call.key_ranges = wave.key_ranges;
+  call.key_ranges = wave.key_ranges[static_cast<size_t>(call.reach)];
   call.groups = wave.groups;
   return call;
 }

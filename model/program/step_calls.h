@@ -3,6 +3,8 @@
 // buffers at given addresses, which may be a device's.
 #pragma once
 
+#include <array>
+
 #include "model/blocks/attention/calls.h"
 #include "model/blocks/fast_weights/calls.h"
 #include "model/compute/kernels.h"
@@ -13,13 +15,14 @@ namespace mnemon {
 // Rows that go through a program together, as its calls take them.
 struct WaveView {
   int64_t rows = 0;
-  int64_t groups = 0;                    // as of AttendCall
-  int64_t runs = 0;                      // as of FastWeightCall
-  const int32_t* tokens = nullptr;       // [rows]
-  const int64_t* positions = nullptr;    // [rows]
-  const KeyRange* key_ranges = nullptr;  // [rows], of growing entries
-  const Place* places = nullptr;         // likewise
-  const FastWeightRun* run = nullptr;    // [runs], of fixed entries
+  int64_t groups = 0;                  // as of AttendCall
+  int64_t runs = 0;                    // as of FastWeightCall
+  const int32_t* tokens = nullptr;     // [rows]
+  const int64_t* positions = nullptr;  // [rows]
+  // [rows], of growing entries; of each reach of the program
+  std::array<const KeyRange*, kMostReaches> key_ranges = {};
+  const Place* places = nullptr;       // likewise
+  const FastWeightRun* run = nullptr;  // [runs], of fixed entries
 };
 
 // What the rows of a wave go through.
@@ -38,7 +41,8 @@ struct StepBuffers {
 };
 
 EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x);
-// The append of an operation that has one.
+// The turn, and the append, of an operation that has one.
+TurnCall TurnOf(const AttentionOp& op, const WaveView& wave, Rows projected);
 AppendCall AppendOf(const AttentionOp& op, const WaveView& wave, Rows projected);
 AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
                   Rows mixed);

@@ -21,7 +21,8 @@ StepIntrospection::StepIntrospection(const StepProgram& program) : program_(prog
       }
     }
   }
-  fields_.memory_reads = attention_.even && attention_.layers > 0;
+  fields_.memory_reads =
+      attention_.even && attention_.layers > 0 && program.reaches.size() == 1;
   fields_.update_norms = fields_.state_norms = fast_.even && fast_.layers > 0;
 }
 

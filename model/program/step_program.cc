@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/step_program.h"
 
+#include <functional>
+#include <set>
 #include <string>
 
 namespace mnemon {
@@ -34,16 +36,48 @@ AttentionEntries EntriesOf(const DescribedState& state, size_t first) {
   return {.key = memory, .value = memory + 1, .fold = first};
 }
 
+int64_t ReachOf(const Attention& attention) {
+  return attention.window.value_or(INT64_MAX);
+}
+
+std::vector<int64_t> ReachesOf(const ModelDescription& model) {
+  std::set<int64_t, std::greater<>> reaches;
+  for (const std::vector<SubLayer>& layer : model.layers) {
+    for (const SubLayer& sub : layer) {
+      if (const auto* attention = std::get_if<Attention>(&sub.block)) {
+        reaches.insert(ReachOf(*attention));
+      }
+    }
+  }
+  return {reaches.begin(), reaches.end()};
+}
+
+// Null: no rotary positions.
+const AngleTable* AnglesOf(const Attention& attention, int64_t context,
+                           StepProgram& program) {
+  if (attention.rotary() == nullptr) return nullptr;
+  for (const auto& angles : program.angles) {
+    if (angles->rotary == *attention.rotary()) return &angles->table;
+  }
+  const auto frequencies = FrequenciesOf(*attention.rotary());
+  program.angles.push_back(std::make_unique<StepProgram::RotaryAngles>(
+      *attention.rotary(), AngleTable(context, frequencies)));
+  return &program.angles.back()->table;
+}
+
 }  // namespace
 
 StepSizes SizesOf(const StepProgram& program) {
   Largest largest;
-  ForSubLayers(program, [&](const auto& op) { largest(op); });
+  ForSubLayers(program, [&](const auto& op) {
+    largest(op);
+    // What a block gives has its place there until it is normed.
+    if (op.end.normed()) {
+      largest.sizes.projected =
+          std::max(largest.sizes.projected, Padded(program.width));
+    }
+  });
   return largest.sizes;
-}
-
-NormView MakeNorm(const SubLayer& sub, const std::string& base, StepWeights& weights) {
-  return sub.norm == Norm::kLayer ? weights.Norm(base + ".norm") : NormView{};
 }
 
 StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState& state,
@@ -54,9 +88,8 @@ StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState&
   program.embed = MakeEmbed(model.embedding, model.head, program.logits, model.width,
                             model.context, weights);
   if (const Attention* attention = FirstBlock<Attention>(model)) {
-    // All see the same (CheckDescription).
     program.sees_itself = attention->sees != Attention::Sees::kMemory;
-    if (attention->window) program.reach = *attention->window;
+    program.reaches = ReachesOf(model);
   }
   std::vector<MemoryReading> readings;
   for (size_t i = 0; i < model.layers.size(); ++i) {
@@ -64,13 +97,17 @@ StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState&
     for (size_t j = 0; j < model.layers[i].size(); ++j) {
       const SubLayer& sub = model.layers[i][j];
       const std::string base = BaseOf(i, sub);
-      const NormView norm = MakeNorm(sub, base, weights);
+      const NormView norm = weights.Norm(base + ".norm", sub.norm);
       const size_t first = state.first[i][j];
       if (const auto* attention = std::get_if<Attention>(&sub.block)) {
         program.fewest_groups = std::min(program.fewest_groups, attention->groups);
         const AttentionEntries entries = EntriesOf(state, first);
-        layer.emplace_back(
-            MakeAttention(*attention, base, norm, state.spec, entries, weights));
+        layer.emplace_back(MakeAttention(*attention, base,
+                                         AnglesOf(*attention, model.context, program),
+                                         norm, state.spec, entries, weights));
+        std::get<AttentionOp>(layer.back()).attend.reach = static_cast<int32_t>(
+            std::ranges::find(program.reaches, ReachOf(*attention)) -
+            program.reaches.begin());
         readings.push_back({.attention = attention, .base = base, .entries = entries});
       } else if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
         program.fewest_groups = std::min(program.fewest_groups, fast->heads);
@@ -80,6 +117,12 @@ StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState&
         layer.emplace_back(
             MakeFeedForward(std::get<FeedForward>(sub.block), base, norm, weights));
       }
+      const SubLayerEndOp end = {
+          .behind = weights.Norm(base + ".behind_norm", sub.behind),
+          .after = weights.Norm(base + ".after_norm", sub.after),
+          .scale = static_cast<float>(sub.scale)};
+      if (end.normed()) program.fewest_groups = 0;
+      std::visit([&](auto& op) { op.end = end; }, layer.back());
     }
   }
   if (model.memory) {

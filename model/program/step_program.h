@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -42,12 +43,12 @@ struct StepSizes {
 struct StepProgram {
   int64_t width = 0;  // D
 
-  // Which keys a row sees: at most `reach` positions before its own, and its own where
-  // `sees_itself`.
-  int64_t reach = INT64_MAX;
+  // Which keys a row sees: at most reaches[AttendCall::reach] positions before its own,
+  // and its own where `sees_itself`. All of them, the farthest first.
+  std::vector<int64_t> reaches = {INT64_MAX};
   bool sees_itself = true;
-  int64_t FirstSeen(int64_t position) const {
-    return std::max<int64_t>(0, position - reach);
+  int64_t FirstSeen(int64_t position, size_t reach = 0) const {
+    return std::max<int64_t>(0, position - reaches[reach]);
   }
   // Before the first one where it sees none.
   int64_t LastSeen(int64_t position) const {
@@ -55,8 +56,16 @@ struct StepProgram {
   }
 
   // The fewest that a mixer has of what workers divide by head: groups of heads that
-  // share keys and values, or heads of fast weights.
+  // share keys and values, or heads of fast weights; none where a norm comes behind a
+  // block, ahead of which all workers meet.
   int64_t fewest_groups = INT64_MAX;
+
+  // Of the rotary positions that attention has, one for all layers with the same.
+  struct RotaryAngles {
+    Rotary rotary;
+    AngleTable table;
+  };
+  std::vector<std::unique_ptr<const RotaryAngles>> angles;
 
   EmbedOp embed;
   std::vector<std::vector<SubLayerOp>> layers;
@@ -83,8 +92,5 @@ StepSizes SizesOf(const StepProgram& program);
 // there after weights.Pack(). REQUIRES: no whole sequences.
 StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState& state,
                             StepWeights& weights);
-
-// The norm of a sub-layer, `base` being its name; no gain where nothing is applied.
-NormView MakeNorm(const SubLayer& sub, const std::string& base, StepWeights& weights);
 
 }  // namespace mnemon

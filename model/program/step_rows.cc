@@ -12,7 +12,7 @@ void StepRows::Reserve(int64_t rows) {
   ReserveAtLeast(waves, rows);
   ReserveAtLeast(tokens, rows);
   ReserveAtLeast(positions, rows);
-  ReserveAtLeast(key_ranges, rows);
+  for (std::vector<KeyRange>& ranges : key_ranges) ReserveAtLeast(ranges, rows);
   ReserveAtLeast(places, rows);
   ReserveAtLeast(logits_of, rows);
   ReserveAtLeast(drawn, rows);
@@ -33,14 +33,17 @@ void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
   if (table.blocks == nullptr) return;
   places.push_back({.block = table.block(position / kBlockPositions),
                     .slot = position % kBlockPositions});
-  const int64_t first = program.FirstSeen(position);
-  MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
-  key_ranges.push_back({.blocks = tables.keys.blocks,
-                        .base = tables.keys.base,
-                        .first = first,
-                        .last = program.LastSeen(position),
-                        .query = position});
-  waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges.back()));
+  for (size_t i = 0; i < program.reaches.size(); ++i) {
+    const int64_t first = program.FirstSeen(position, i);
+    MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
+    key_ranges[i].push_back({.blocks = tables.keys.blocks,
+                             .base = tables.keys.base,
+                             .first = first,
+                             .last = program.LastSeen(position),
+                             .query = position});
+  }
+  // The farthest reach has the most.
+  waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges[0].back()));
 }
 
 void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part part,
@@ -48,7 +51,7 @@ void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part par
   waves.clear();
   tokens.clear();
   positions.clear();
-  key_ranges.clear();
+  for (std::vector<KeyRange>& ranges : key_ranges) ranges.clear();
   places.clear();
   logits_of.clear();
   drawn.clear();

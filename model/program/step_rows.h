@@ -2,6 +2,7 @@
 // The rows of a batch as operations take them, wave by wave.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct StepRows {
   // Per row.
   std::vector<int32_t> tokens;
   std::vector<int64_t> positions;
-  std::vector<KeyRange> key_ranges;
+  std::array<std::vector<KeyRange>, kMostReaches> key_ranges;  // of each reach
   std::vector<Place> places;  // none without growing entries
   // With several waves: the row of logits of each, -1: none.
   std::vector<int32_t> logits_of;
@@ -68,12 +69,20 @@ struct StepRows {
             .runs = static_cast<int64_t>(runs.size()),
             .tokens = tokens.data() + wave.first,
             .positions = positions.data() + wave.first,
-            .key_ranges = key_ranges.data() + wave.first,
+            .key_ranges = RangesFrom(wave.first),
             .places = places.data() + wave.first,
             .run = runs.data()};
   }
 
  private:
+  std::array<const KeyRange*, kMostReaches> RangesFrom(int64_t first) const {
+    std::array<const KeyRange*, kMostReaches> from = {};
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (!key_ranges[i].empty()) from[i] = key_ranges[i].data() + first;
+    }
+    return from;
+  }
+
   // Where the blocks of a session are, and the table that its key ranges are in.
   struct Tables {
     BlockTable blocks, keys;

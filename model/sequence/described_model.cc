@@ -45,8 +45,9 @@ class DescribedModel final : public Model {
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       for (size_t j = 0; j < model_.layers[i].size(); ++j) {
         const SubLayer& sub = model_.layers[i][j];
-        const SubLayerPlace place = {.base = BaseOf(i, sub),
-                                     .norm = NormOf(i, sub),
+        const std::string base = BaseOf(i, sub);
+        const SubLayerPlace place = {.base = base,
+                                     .norm = weights_.Norm(base + ".norm", sub.norm),
                                      .first = carry_.first[i][j],
                                      .entries = EntriesOf(i, j),
                                      .drop = dropout.At(sites_[i][j])};
@@ -62,7 +63,7 @@ class DescribedModel final : public Model {
  private:
   struct SubLayerPlace {
     std::string base;
-    Affine norm;                    // undefined: nothing is applied
+    NormTensors norm;
     size_t first = 0, entries = 0;  // in the carry
     Dropout drop;
   };
@@ -97,11 +98,6 @@ class DescribedModel final : public Model {
     return end - carry_.first[layer][sub];
   }
 
-  Affine NormOf(size_t layer, const SubLayer& sub) const {
-    return sub.norm == Norm::kLayer ? weights_.Map(BaseOf(layer, sub) + ".norm")
-                                    : Affine{};
-  }
-
   // x behind a sub-layer.
   absl::StatusOr<at::Tensor> Apply(const SubLayer& sub, const SubLayerPlace& place,
                                    const at::Tensor& x, const Carry& carry,
@@ -111,12 +107,15 @@ class DescribedModel final : public Model {
         .carried = carry.fresh()
                        ? std::span<const at::Tensor>()
                        : std::span(carry.tensors).subspan(place.first, place.entries),
+        .position = carry.position,
+        .kept = carry_.spec.growth() == Growth::kRing ? carry_.spec.capacity()
+                                                      : StateSpec::kUnlimited,
         .next = result.carry.tensors,
         .drop = place.drop};
     if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
       const at::Tensor y = mnemon::Forward(*feed, weights_, place.base,
                                            Normed(x, place.norm), place.drop);
-      return x + place.drop(y, DropoutKind::kFeedForwardOutput);
+      return Added(sub, place, x, y, DropoutKind::kFeedForwardOutput);
     }
     at::Tensor y;
     if (const auto* fast = std::get_if<FastWeights>(&sub.block)) {
@@ -127,7 +126,16 @@ class DescribedModel final : public Model {
                               Attend(attention, place, x, call, options, result));
       y = out.y;
     }
-    return x + place.drop(y, DropoutKind::kAttentionOutput);
+    return Added(sub, place, x, y, DropoutKind::kAttentionOutput);
+  }
+
+  // How a sub-layer ends whose block gives y.
+  at::Tensor Added(const SubLayer& sub, const SubLayerPlace& place, const at::Tensor& x,
+                   const at::Tensor& y, DropoutKind kind) const {
+    at::Tensor given = place.drop(
+        Normed(y, weights_.Norm(place.base + ".behind_norm", sub.behind)), kind);
+    if (sub.scale != 1) given = given * sub.scale;
+    return Normed(x + given, weights_.Norm(place.base + ".after_norm", sub.after));
   }
 
   // With its map where the call wants any.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -25,12 +27,35 @@ std::string PartOfLayer(const std::string& name) {
   return name.substr(name.find('.', sizeof("layers.") - 1) + 1);
 }
 
+// The weights of norms whose gain is 1 + weight.
+std::set<std::string> RaisedNorms(const ModelDescription& model) {
+  std::set<std::string> found;
+  const auto add = [&](const Norm& norm, std::string base) {
+    if (norm.one_plus) found.insert(names::Weight(std::move(base)));
+  };
+  add(model.head.norm, names::kNorm);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    for (const SubLayer& sub : model.layers[i]) {
+      const std::string base = BaseOf(i, sub);
+      add(sub.norm, base + ".norm");
+      add(sub.behind, base + ".behind_norm");
+      add(sub.after, base + ".after_norm");
+      const auto* attention = std::get_if<Attention>(&sub.block);
+      if (attention == nullptr) continue;
+      add(attention->query_norm, base + ".query_norm");
+      add(attention->key_norm, base + ".key_norm");
+    }
+  }
+  return found;
+}
+
 // Draws tensors in the order of Visit.
 class Initialiser {
  public:
   Initialiser(const ModelDescription& model, Initialisation kind, uint64_t seed)
       : model_(model),
         kind_(kind),
+        raised_(RaisedNorms(model)),
         generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
   void Draw(const std::string& name, at::Tensor& tensor) {
@@ -38,10 +63,10 @@ class Initialiser {
       // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
       // logits of unit size where it is the head as well.
       const bool shrink = kind_ == Initialisation::kSane &&
-                          (model_.embedding.scaled || model_.head.tied);
+                          (model_.embedding.scale != 1 || model_.head.tied);
       tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(model_.width) : 1.0, generator_);
     } else if (name == names::kMemoryMix || EndsWith(name, "norm.weight")) {
-      tensor.fill_(1.0);
+      tensor.fill_(raised_.contains(name) ? 0.0 : 1.0);
     } else if (EndsWith(name, ".weight") && name != names::Weight(names::kPositions)) {
       fan_in_ = tensor.size(1);
       DrawUniform(tensor);
@@ -91,6 +116,7 @@ class Initialiser {
 
   const ModelDescription& model_;
   const Initialisation kind_;
+  const std::set<std::string> raised_;
   at::Generator generator_;
   int64_t fan_in_ = 1;  // of the last linear weight; its bias comes next
 };

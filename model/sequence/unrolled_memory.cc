@@ -40,8 +40,7 @@ void UnrolledMemory::Prepare(int64_t time, int64_t batch) {
     for (size_t j = 0; j < model_.layers[i].size(); ++j) {
       const SubLayer& sub = model_.layers[i][j];
       const std::string base = BaseOf(i, sub);
-      const Affine norm =
-          sub.norm == Norm::kLayer ? weights_.Map(base + ".norm") : Affine{};
+      const NormTensors norm = weights_.Norm(base + ".norm", sub.norm);
       if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
         layer.push_back({.norm = norm,
                          .apply = FeedForwardSteps(*feed, weights_, base, time, batch),

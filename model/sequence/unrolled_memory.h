@@ -40,7 +40,7 @@ class UnrolledMemory {
  private:
   // A sub-layer as the loop over tokens applies it.
   struct Step {
-    Affine norm;
+    NormTensors norm;
     std::variant<MemoryAttention, FeedForwardSteps> apply;
     int64_t site = 0;
     size_t reading = 0;                // attention: which of the blocks that read

@@ -101,7 +101,7 @@ int64_t StateSpec::offset(size_t entry) const {
 }
 
 int64_t StateSpec::max_positions() const {
-  return growth() == Growth::kAppend ? capacity() : kUnlimited;
+  return growth() == Growth::kAppend ? std::min(limit, capacity()) : limit;
 }
 
 int64_t StateSpec::bytes_at(int64_t positions) const {
@@ -125,6 +125,7 @@ std::string StateSpec::Hash() const {
     for (int64_t size : entry.shape) text += StrCat(size, ",");
     text += "]\n";
   }
+  if (limit != kUnlimited) text += StrCat("limit ", limit, "\n");
   return Sha256Hex(text);
 }
 

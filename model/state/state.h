@@ -42,7 +42,10 @@ struct StateEntry {
 // Growing entries of one spec advance together, one row per token, and share growth and
 // capacity, so a session has one list of blocks. Constant after construction.
 struct StateSpec {
+  static constexpr int64_t kUnlimited = INT64_MAX;
+
   std::vector<StateEntry> entries;
+  int64_t limit = kUnlimited;  // of positions, whatever the entries hold
 
   // The growing entries agree, sizes are positive and do not overflow.
   absl::Status Validate() const;
@@ -57,9 +60,8 @@ struct StateSpec {
   // kBlockPositions rows of all growing entries, a fixed one among the fixed entries.
   int64_t offset(size_t entry) const;
 
-  // Tokens that one session can compute; kUnlimited for ring and fixed states.
+  // Tokens that one session can compute: where appended entries end, or `limit`.
   int64_t max_positions() const;
-  static constexpr int64_t kUnlimited = INT64_MAX;
 
   // Bytes one session at rest holds after `positions` tokens, in whole blocks (for a
   // ring, whose rows start anywhere in a block: at most). Known before any weight is

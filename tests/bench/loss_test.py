@@ -79,10 +79,11 @@ class LossTest(unittest.TestCase):
     def test_every_small_configuration(self):
         ran = self.formats("--characters", "12345", "--seconds", "7")
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        names = ["causal", "fast_weights", "feedback", "feedback_shared", "transformer_xl"]
+        names = ["causal", "fast_weights", "feedback", "feedback_shared", "llama",
+                 "transformer_xl"]
         self.assertEqual(ran.stdout.splitlines()[2:], [
             f"| `{name}` | 1,234 | 2.1000 | +0.0049 | +0.0099 |" for name in names])
-        self.assertEqual(len(self.calls("eval")), 15)
+        self.assertEqual(len(self.calls("eval")), 18)
         for name, call in zip(names, self.calls("fit")):
             for part in (f"/{name}-small.toml", "data.text=text", "train.seconds=7"):
                 self.assertIn(part, call)

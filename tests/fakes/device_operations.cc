@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/blocks/attention/attend_cuda.h"
+#include "model/blocks/attention/turn_cuda.h"
 #include "model/blocks/fast_weights/step_cuda.h"
 #include "model/compute/cuda/linear.h"
 #include "model/compute/cuda/tiled_linear.h"
@@ -101,6 +102,11 @@ void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
   });
 }
 
+void Turn(const TurnCall& call, Share share) {
+  Launch launch(share);
+  launch.Run(0, [&] { device::Turn(call, launch.block()); });
+}
+
 bool Append(const AppendCall& call, Share share) {
   Launch launch(share);
   uint32_t wrong = 0;
@@ -171,6 +177,13 @@ void Mix(const MixCall& call, Share share) {
   launch.Run(0, [&] { device::Mix(call, launch.block()); });
 }
 
+void Norm(const NormCall& call, Share share) {
+  // Activations behind a norm are the encoder's, which no device computes.
+  if (call.act != Act::kNone) return AllCpuOperations().front().norm(call, share);
+  Launch launch(share);
+  launch.Run(0, [&] { device::Norm(call, launch.block()); });
+}
+
 }  // namespace
 
 bool CanEmulateDevices() { return __tsan_init == nullptr; }
@@ -178,8 +191,8 @@ bool CanEmulateDevices() { return __tsan_init == nullptr; }
 const CpuOperations& DeviceOperations() {
   static const CpuOperations& cpu = AllCpuOperations().front();
   static const CpuOperations operations = {
-      "device", "mma",  Embed,       Linear, cpu.parts, cpu.fold,
-      Append,   Attend, FastWeights, Mix,    cpu.norm,  cpu.softmax};
+      "device", "mma",  Embed,       Linear, cpu.parts, cpu.fold,   Turn,
+      Append,   Attend, FastWeights, Mix,    Norm,      cpu.softmax};
   return operations;
 }
 

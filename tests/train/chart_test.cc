@@ -156,7 +156,7 @@ TEST(Chart, ManySeriesDifferInColourOrDash) {
         {.name = "run", .points = {{0, 0}, {1, 1}}, .style = StyleOfLine(i)});
   }
   const std::string svg = DrawChart(chart);
-  EXPECT_EQ(StyleOfLine(0).colour, StyleOfLine(6).colour);
+  EXPECT_EQ(StyleOfLine(0).colour, StyleOfLine(7).colour);
   EXPECT_THAT(svg, HasSubstr("stroke-dasharray=\"6 3\""));
   EXPECT_EQ(MarkupFault(svg), "");
 }

@@ -43,7 +43,7 @@ TEST(Palette, IsReadableOnLightAndDark) {
     EXPECT_GE(Contrast(colour, kPaper), 3) << colour;
     EXPECT_GE(Contrast(colour, kDarkPaper), 3) << colour;
   }
-  EXPECT_EQ(std::set(colours.begin(), colours.end()).size(), 7u);
+  EXPECT_EQ(std::set(colours.begin(), colours.end()).size(), 8u);
 }
 
 TEST(Palette, RunsOfOneArchitectureDifferInDashesAlone) {

@@ -10,6 +10,9 @@
 
 namespace mnemon {
 
+// Windows of different lengths in one model, at most; none is one, too.
+inline constexpr int kMostReaches = 2;
+
 // Scaled dot-product attention of each row and head over its range of keys:
 //   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
 //   out = sum_j softmax(s)_j v_j
@@ -17,6 +20,7 @@ namespace mnemon {
 // and f, which is there with G = H alone, columns [H][16].
 struct AttendCall {
   int64_t rows = 0;
+  int32_t reach = 0;    // which of kMostReaches its key ranges are of
   int64_t heads = 0;    // H
   int64_t sharing = 1;  // heads of a group, which share keys and values: H / G
   int64_t width = 0;    // K of a head
@@ -43,6 +47,30 @@ struct AttendCall {
   }
   // Where its group's keys and values begin among a position's [G K].
   constexpr int64_t KeptAt(int64_t head) const { return head / sharing * width; }
+};
+
+// Norms and turns queries and keys in place, ahead of Append and Attend: of each head
+//   z = norm(x);  y_i = z_i c - z_{i+half} s,  y_{i+half} = z_{i+half} c + z_i s
+// over the first `angles.turns` numbers, half of it, with c and s of the row's position
+// times `magnitude`.
+struct TurnCall {
+  int64_t rows = 0;
+  int64_t groups = 0;
+  int64_t queries = 1;  // of a group; its key, where there is one, lies behind
+  bool key = true;
+  int64_t width = 0;              // K
+  int64_t group_stride = 0;       // from a group's first query to the next group's
+  NormView query_norm, key_norm;  // of K numbers; no gain: none
+  AngleView angles;               // null: nothing turns
+  float magnitude = 1.0f;
+  const int64_t* positions = nullptr;  // [rows]
+  Rows heads;                          // [rows]
+
+  constexpr int64_t group_heads() const { return queries + (key ? 1 : 0); }
+  // Where a group's `index`-th head begins in a row.
+  constexpr int64_t HeadAt(int64_t group, int64_t index) const {
+    return group * group_stride + index * Padded(width);
+  }
 };
 
 // Where one row's key, value and folded bias go: a block and the place within it.
@@ -79,6 +107,12 @@ inline int64_t ScratchFloats(const AttendCall& call) {
   return kAttendUnits * AttendUnitFloats(call.width, call.groups);
 }
 // Those of groups begin .. end-1 alone.
+inline TurnCall GroupsOf(TurnCall call, Part groups) {
+  call.groups = groups.size();
+  call.heads.data += call.HeadAt(groups.begin, 0);
+  return call;
+}
+
 inline AppendCall GroupsOf(AppendCall call, Part groups) {
   const int64_t rows = groups.begin * call.width;
   call.heads = groups.size();

@@ -2,6 +2,7 @@
 #include "model/blocks/attention/forward_torch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <ATen/TensorOperators.h>
@@ -24,9 +25,8 @@ int64_t ReachOf(const Attention& a) {
 }
 
 // The last rows of all [B, n, ...] that a continuation can see.
-at::Tensor Kept(const Attention& a, const at::Tensor& all) {
-  if (!a.window || all.size(1) <= *a.window) return all;
-  return all.narrow(1, all.size(1) - *a.window, *a.window);
+at::Tensor Kept(int64_t kept, const at::Tensor& all) {
+  return all.size(1) <= kept ? all : all.narrow(1, all.size(1) - kept, kept);
 }
 
 AttentionOutput Finish(const Attention& a, const NamedTensors& weights,
@@ -69,7 +69,7 @@ absl::StatusOr<ScoreMask> WholeMask(const Attention& a, const at::Tensor& given,
 }
 
 AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
-                        const std::string& base, const Affine& norm,
+                        const std::string& base, const NormTensors& norm,
                         const at::Tensor& x, const BlockCall& call) {
   const int64_t batch = x.size(0), time = x.size(1);
   const bool inputs = a.carries == Attention::Carries::kInputs;
@@ -78,28 +78,41 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
     source = at::cat({call.carried[0].detach(), x}, 1);
   }
   if (inputs && a.window > 0) {
-    call.next.push_back(Kept(a, source.detach()).contiguous());
+    call.next.push_back(Kept(call.kept, source.detach()).contiguous());
   }
   const at::Tensor z = Normed(source, norm);
+  // Behind the projection [B, T, heads K]: with their norms and positions.
+  const auto turned = [&](const char* part, int64_t heads, const Norm& norm,
+                          const at::Tensor& rows) {
+    if (!a.turns()) return rows;
+    at::Tensor y =
+        Normed(rows.to(x.scalar_type()).view({batch, rows.size(1), heads, a.width}),
+               weights.Norm(base + part, norm));
+    if (a.rotary() != nullptr) y = Turned(*a.rotary(), y, call.position);
+    return y.flatten(2);
+  };
   // Keys or values so far [H*B, J, K]: of carried rows, or of carried inputs.
   const auto rows = [&](const char* part, size_t entry) {
     at::Tensor all = Linear(z, weights.Map(base + part));
     if (!inputs) {
       // The carry keeps the type of the weights, autocast or not.
       all = all.to(z.scalar_type());
+      if (entry == 0) all = turned(".key_norm", a.groups, a.key_norm, all);
       if (!call.carried.empty()) {
         all = at::cat({call.carried[entry].flatten(2), all}, 1);
       }
       if (a.window != 0) {
-        call.next.push_back(Kept(a, all.view({batch, all.size(1), a.groups, a.width})));
+        call.next.push_back(
+            Kept(call.kept, all.view({batch, all.size(1), a.groups, a.width})));
       }
     }
     return ShareHeads(SplitHeads(all, a.groups), a.groups, a.sharing());
   };
-  RelativeQuery query{.q = SplitHeads(Linear(z.narrow(1, z.size(1) - time, time),
-                                             weights.Map(base + ".query")),
-                                      a.heads),
-                      .bias = {}};
+  at::Tensor q =
+      turned(".query_norm", a.heads, a.query_norm,
+             Linear(z.narrow(1, z.size(1) - time, time), weights.Map(base + ".query")));
+  if (a.scale) q = q * (*a.scale * std::sqrt(static_cast<double>(a.width)));
+  RelativeQuery query{.q = SplitHeads(q, a.heads), .bias = {}};
   const at::Tensor k = rows(".key", 0), v = rows(".value", 1);
   const int64_t keys = k.size(1);
   query.bias = CausalMask(time, keys, ReachOf(a), x.options());
@@ -120,7 +133,7 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
 }
 
 AttentionOutput ForwardWhole(const Attention& a, const NamedTensors& weights,
-                             const std::string& base, const Affine& norm,
+                             const std::string& base, const NormTensors& norm,
                              const at::Tensor& x, const ScoreMask& mask,
                              const Dropout& drop) {
   const at::Tensor z = Normed(x, norm);

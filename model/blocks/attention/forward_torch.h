@@ -32,11 +32,11 @@ struct AttentionOutput {
 
 // x [B, T, D], not normed.
 AttentionOutput Forward(const Attention& attention, const NamedTensors& weights,
-                        const std::string& base, const Affine& norm,
+                        const std::string& base, const NormTensors& norm,
                         const at::Tensor& x, const BlockCall& call);
 // Of whole sequences, under a mask of WholeMask.
 AttentionOutput ForwardWhole(const Attention& attention, const NamedTensors& weights,
-                             const std::string& base, const Affine& norm,
+                             const std::string& base, const NormTensors& norm,
                              const at::Tensor& x, const ScoreMask& mask,
                              const Dropout& drop);
 // The maps of the attention notebook: of x as it is. [B, H, T, T].

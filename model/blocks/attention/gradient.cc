@@ -13,12 +13,12 @@ namespace mnemon {
 
 namespace {
 
-AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context) {
+AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context, bool ring) {
   constexpr int64_t kAny = int64_t{1} << 40;
   AttentionOptions options;
   options.causal = a.sees == Attention::Sees::kPast;
   options.reach = a.window && !a.whole_segments ? *a.window : std::min(context, kAny);
-  options.most_keys = a.window ? kAny : context;
+  options.most_keys = ring ? kAny : context;
   if (a.alibi()) options.slopes = AlibiSlopes(a.heads);
   if (const RelativePositions* relative = a.relative()) {
     options.zero_row = relative->zero_row;
@@ -27,7 +27,7 @@ AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context) {
   if (whole) return options;
   options.memory = a.carries == Attention::Carries::kInputs ? AttentionMemory::kInputs
                                                             : AttentionMemory::kKeys;
-  options.most_memory = a.window.value_or(context);
+  options.most_memory = ring ? *a.window : context;
   return options;
 }
 
@@ -36,9 +36,10 @@ AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context) {
 template <class Real>
 AttentionBlock<Real>::AttentionBlock(const Attention& attention,
                                      const BlockPlace& place, bool whole,
-                                     int64_t context, const FlatLayout& layout,
+                                     int64_t context, bool ring,
+                                     const FlatLayout& layout,
                                      std::shared_ptr<AttentionBlockRows<Real>> shared)
-    : options_(OptionsOf(attention, whole, context)),
+    : options_(OptionsOf(attention, whole, context, ring)),
       shared_(std::move(shared)),
       site_(place.site),
       width_(place.width),
@@ -47,11 +48,18 @@ AttentionBlock<Real>::AttentionBlock(const Attention& attention,
       head_width_(attention.width),
       all_(heads_ * head_width_),
       kept_(attention.groups * head_width_),
+      scale_(static_cast<Real>(
+          attention.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_width_))))),
       norm_(layout, place),
       query_(layout, place.base + ".query", all_, width_),
       key_(layout, place.base + ".key", kept_, width_),
       value_(layout, place.base + ".value", kept_, width_),
-      output_(layout, place.base + ".output", width_, all_) {
+      output_(layout, place.base + ".output", width_, all_),
+      turns_{
+          {attention, attention.query_norm, place.base + ".query_norm", heads_, layout},
+          {attention, attention.key_norm, place.base + ".key_norm", attention.groups,
+           layout}},
+      end_(layout, place) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
   if (attention.relative() == nullptr) return;
   tables_.emplace(attention, place.base, options_.zero_row + 1, layout);
@@ -108,6 +116,9 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   const int64_t rows = step.rows();
   norm_.Reserve(rows);
+  turns_.query.Reserve(step);
+  turns_.key.Reserve(step);
+  end_.Reserve(rows);
   for (Slab<Real>* slab : {&queries_, &mixed_}) slab->Reserve(rows, all_);
   for (Slab<Real>* slab : {&keys_, &values_}) slab->Reserve(rows, kept_);
   softmax_.resize(static_cast<size_t>(rows * heads_));
@@ -115,7 +126,7 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   for (Slab<Real>* slab : {&g.dmixed, &g.dquery}) slab->Reserve(rows, all_);
   for (Slab<Real>* slab : {&g.dkey, &g.dvalue}) slab->Reserve(rows, kept_);
   g.dnormed.Reserve(rows, width_);
-  if (step.dropout) g.dout.Reserve(rows, width_);
+  if (end_.needs_room(step.dropout.has_value())) g.dout.Reserve(rows, width_);
   if (tables_) {
     g.dbiased_query.Reserve(rows, all_);
     const int64_t tables = step.sequences * TableRows(step).size();
@@ -155,7 +166,7 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
   const int64_t kept = head / sharing_ * head_width_;
   AttentionHead<Real> out = {
       .shape = Shape(step),
-      .scale = static_cast<Real>(1.0 / std::sqrt(static_cast<double>(head_width_))),
+      .scale = scale_,
       .slope =
           options_.slopes.empty() ? Real{0} : static_cast<Real>(options_.slopes[head]),
       .relative = tables_ ? &tables_->head(head) : nullptr,
@@ -199,6 +210,8 @@ void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part m
   project(query_, rows, z, queries_);
   project(key_, rows, z, keys_);
   project(value_, rows, z, values_);
+  turns_.query.Forward(step, rows, queries_.rows());
+  turns_.key.Forward(step, rows, keys_.rows());
   if (!projects_memory()) return;
   NormPass<Real> norm = norm_.map().Pass(step.weights, memory.size(),
                                          memory_.inputs.from(memory.begin), nullptr);
@@ -222,18 +235,18 @@ template <class Real>
 void AttentionBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                   PassScratch<Real>& scratch) {
-  AddSublayer<Real>(step, Team::Alone(), output_,
-                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                    width_, mixed_.rows(), x, out, scratch);
+  end_.Forward(step, Team::Alone(), output_,
+               {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
+               mixed_.rows(), x, out, scratch);
 }
 
 template <class Real>
 void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                           RowsOfReal<const Real> dout,
                                           PassScratch<Real>& scratch) {
-  SublayerBackward<Real>(step, Team::Alone(), output_,
-                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                         width_, dout, shared_->dout, shared_->dmixed.rows(), scratch);
+  end_.Backward(step, Team::Alone(), output_,
+                {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows, dout,
+                shared_->dout, shared_->dmixed.rows(), scratch);
 }
 
 template <class Real>
@@ -285,10 +298,12 @@ void AttentionBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows
     map.Backward(
         {.rows = rows.size(), .in = dy.rows(first), .from = from, .out = dnormed});
   };
+  turns_.query.Backward(step, rows, g.dquery.rows());
+  turns_.key.Backward(step, rows, g.dkey.rows());
   add(query_, g.dquery, {});
   add(key_, g.dkey, dnormed);
   add(value_, g.dvalue, dnormed);
-  norm_.Backward(step.weights, rows, x, g.dnormed.rows(), dout, dx);
+  norm_.Backward(step.weights, rows, x, g.dnormed.rows(), end_.OfSum(dout), dx);
 }
 
 template <class Real>
@@ -302,13 +317,15 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
     map.AddJobs({{layout, dy.data, dy.stride, in.data, in.stride}}, step.shards,
                 step.gradients, jobs);
   };
-  add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
-      mixed_.rows());
+  add(output_, end_.OfMap(step, dout, g.dout), mixed_.rows());
+  end_.AddJobs(step, dout, jobs);
   const RowsOfReal<const Real> z = norm_.rows(0, x);
   add(query_, g.dquery.rows(), z);
   add(key_, g.dkey.rows(), z);
   add(value_, g.dvalue.rows(), z);
   norm_.AddJobs(step, x, g.dnormed.rows(), jobs);
+  turns_.query.AddJobs(step, jobs);
+  turns_.key.AddJobs(step, jobs);
   const auto sum_memory = [&](int projection, RowsOfReal<const Real> dy) {
     const RowLayout memory = {.sequences = step.sequences, .each = memory_.count};
     const RowsOfReal<const Real> in = memory_.standard.rows();

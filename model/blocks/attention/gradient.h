@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An attention sub-layer in training: x + drop(Wo Attend(LN(x)) + bo), over the tokens
-// of a batch and what was kept of those before it.
+// An attention sub-layer in training: x + drop(Wo Attend(norm(x)) + bo), over the
+// tokens of a batch and what was kept of those before it.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,11 @@
 #include "model/blocks/attention/attend_gradient.h"
 #include "model/blocks/attention/relative_gradient.h"
 #include "model/blocks/attention/settings.h"
+#include "model/blocks/attention/turn_gradient.h"
 #include "model/blocks/input_norm.h"
 #include "model/blocks/mixer_block.h"
 #include "model/blocks/pass_step.h"
+#include "model/blocks/sub_layer_end.h"
 #include "model/compute/gradient/linear.h"
 #include "model/compute/gradient/slab.h"
 
@@ -43,7 +45,7 @@ struct AttentionOptions {
 template <class Real>
 struct AttentionBlockRows {
   Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
-  Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
+  Slab<Real> dout;                        // of W_o's output [rows, D]; see SubLayerEnd
   Slab<Real> dmixed;                      // of Attend's output [rows, H K]
   Slab<Real> dquery;                      // [rows, H K]
   Slab<Real> dkey, dvalue;                // [rows, G K]
@@ -58,9 +60,10 @@ class AttentionBlock final : public MixerBlock<Real> {
  public:
   using CarryEntry = typename PassCarry<Real>::Entry;
 
-  // `shared` by all blocks with such heads. In a model of `context` positions.
+  // `shared` by all blocks with such heads. In a model of `context` positions, whose
+  // carry has as many rows as a window where `ring`, else all.
   AttentionBlock(const Attention& attention, const BlockPlace& place, bool whole,
-                 int64_t context, const FlatLayout& layout,
+                 int64_t context, bool ring, const FlatLayout& layout,
                  std::shared_ptr<AttentionBlockRows<Real>> shared);
 
   absl::Status Check(const PassStep<Real>& step, int64_t position) const override;
@@ -109,8 +112,13 @@ class AttentionBlock final : public MixerBlock<Real> {
   const std::shared_ptr<AttentionBlockRows<Real>> shared_;
   const int64_t site_, width_, heads_, sharing_, head_width_;
   const int64_t all_, kept_;  // H K, G K
+  const Real scale_;
   InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
+  struct {
+    HeadTurn<Real> query, key;
+  } turns_;
+  SubLayerEnd<Real> end_;
   std::optional<RelativeTables<Real>> tables_;  // where positions are relative
   Slab<Real> queries_, mixed_;                  // [rows, H K]
   Slab<Real> keys_, values_;                    // [rows, G K]

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "model/blocks/mixer_block.h"
-
 namespace mnemon {
 namespace {
 
@@ -36,6 +34,7 @@ FeedbackAttention<Real>::FeedbackAttention(const Attention& attention,
       norm_(layout, place),
       query_(layout, place.base + ".query", all_, width_),
       output_(layout, place.base + ".output", width_, all_),
+      end_(layout, place),
       tables_(attention, place.base, positions_, layout),
       row_stride_(WholePanels(head_width_)) {
   query_.Reserve();
@@ -212,9 +211,9 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& te
                    team.ColumnsOf(all_));
   });
   team.Do([&] { Mix(step, token, memory, scratch); });
-  AddSublayer<Real>(step, team, output_,
-                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                    width_, mixed_.rows(), x, out, scratch.pass);
+  end_.Forward(step, team, output_,
+               {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
+               mixed_.rows(), x, out, scratch.pass);
 }
 
 template <class Real>
@@ -324,9 +323,9 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
     team.Do([&] { CopyRows(own, width_, dout, dx); });
     return;
   }
-  SublayerBackward<Real>(step, team, output_,
-                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                         width_, dout, dout_, dmixed_.rows(), scratch.pass);
+  end_.Backward(step, team, output_,
+                {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows, dout,
+                dout_, dmixed_.rows(), scratch.pass);
   team.Do([&] { MixBackward(step, token, block, memory, scratch); });
   team.Do([&] {
     query_.Backward({.rows = rows.size(),
@@ -421,8 +420,7 @@ void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
     map.AddJobs({{layout, dy.row(first), dy.stride, in.row(first), in.stride}},
                 step.shards, step.gradients, jobs);
   };
-  add(output_, step.dropout ? RowsOfReal<const Real>(dout_.rows()) : dout,
-      mixed_.rows());
+  add(output_, end_.OfMap(step, dout, dout_), mixed_.rows());
   add(query_, dquery_.rows(), norm_.rows(0, x));
   norm_.AddJobs(step, layout, first, x, dnormed_.rows(), jobs);
   tables_.AddJobs({.queries = {.sequences = step.sequences, .each = 1},

@@ -19,6 +19,7 @@
 #include "model/blocks/attention/settings.h"
 #include "model/blocks/input_norm.h"
 #include "model/blocks/pass_step.h"
+#include "model/blocks/sub_layer_end.h"
 #include "model/compute/gradient/head_share.h"
 #include "model/compute/gradient/linear.h"
 #include "model/compute/gradient/slab.h"
@@ -118,6 +119,7 @@ class FeedbackAttention {
   const Real scale_;
   InputNorm<Real> norm_;
   LinearMap<Real> query_, output_;
+  SubLayerEnd<Real> end_;
   RelativeTables<Real> tables_;
   int64_t farthest_ = 0;                       // distance of this batch
   int64_t row_stride_ = 0;                     // of a head's rows

@@ -8,6 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/blocks/attention/rotary.h"
+
 namespace mnemon {
 
 // The bias of attention scores, -slope_h |i - j|, before and behind the query alike.
@@ -19,6 +21,9 @@ at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
 // undefined). [H*B, T, J].
 at::Tensor MaskedAlibiBias(int64_t heads, int64_t batch, int64_t queries, int64_t keys,
                            const at::Tensor& mask, const at::TensorOptions& options);
+
+// Turns heads x [B, T, G, K] of tokens position .. position+T-1 (rotary.h).
+at::Tensor Turned(const Rotary& rotary, const at::Tensor& x, int64_t position);
 
 // Weights of relative positions.
 struct RelativeTables {

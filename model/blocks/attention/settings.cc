@@ -2,6 +2,7 @@
 #include "model/blocks/attention/settings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/strings.h"
@@ -11,11 +12,11 @@ namespace {
 
 // A growing entry of one row per position.
 StateEntry RowEntry(const Attention& a, std::string name, std::vector<int64_t> row,
-                    int64_t context, BlockLayout layout) {
+                    const KeptRows& kept, BlockLayout layout) {
   return {.name = std::move(name),
           .shape = std::move(row),
-          .growth = a.window ? Growth::kRing : Growth::kAppend,
-          .capacity = a.window ? std::max<int64_t>(1, *a.window) : context,
+          .growth = kept.ring ? Growth::kRing : Growth::kAppend,
+          .capacity = kept.ring ? std::max<int64_t>(1, *a.window) : kept.context,
           .layout = layout};
 }
 
@@ -39,7 +40,24 @@ std::vector<std::string> FaultsOf(const Attention& a, int64_t context) {
           "neither a window nor a context");
   require(a.sees != Attention::Sees::kAll || !a.window,
           "a window where everything is seen");
+  for (const Norm& norm : {a.query_norm, a.key_norm}) {
+    require(norm.kind == Norm::Kind::kNone || norm.kind == Norm::Kind::kRms,
+            "a norm of heads that is not an RMS norm");
+  }
+  require(!a.turns() || a.sees == Attention::Sees::kPast,
+          "rotary positions or norms of heads in attention to more than the past");
+  require(!a.scale || (*a.scale > 0 && std::isfinite(*a.scale)),
+          "a scale that is not a positive number");
+  require(!a.scale || (a.relative() == nullptr && a.sees == Attention::Sees::kPast),
+          "a scale beside relative positions or attention to more than the past");
+  if (const Rotary* rotary = a.rotary()) {
+    for (std::string& fault : FaultsOf(*rotary, a.width)) {
+      faults.push_back(std::move(fault));
+    }
+    require(context != StateSpec::kUnlimited, "rotary positions without a context");
+  }
   const bool inputs = a.carries == Attention::Carries::kInputs;
+  require(!inputs || !a.turns(), "inputs are carried with rotary positions or norms");
   require(!inputs || (a.sees == Attention::Sees::kPast && a.window),
           "inputs are carried in a window of the past alone");
   require(!a.whole_segments || (inputs && a.relative() != nullptr),
@@ -73,6 +91,8 @@ void AddTensors(const Attention& a, const std::string& base, int64_t width,
     list.Linear(base + ".key", kept, width, a.biases.key);
     list.Linear(base + ".value", kept, width, a.biases.value);
   }
+  list.Norm(base + ".query_norm", a.width, a.query_norm);
+  list.Norm(base + ".key_norm", a.width, a.key_norm);
   if (const RelativePositions* relative = a.relative()) {
     list.Tensor(base + ".relative_key", {relative->rows, a.heads, a.width});
     if (!relative->tied)
@@ -82,27 +102,27 @@ void AddTensors(const Attention& a, const std::string& base, int64_t width,
   list.Linear(base + ".output", width, all, a.biases.output, {.slice = a.width});
 }
 
-void AddState(const Attention& a, const std::string& owner, int64_t context,
+void AddState(const Attention& a, const std::string& owner, const KeptRows& kept,
               bool shared_memory, StateSpec& spec) {
   if (!shared_memory) {
     const std::vector<int64_t> row = {a.groups, a.width};
     spec.entries.push_back(
-        RowEntry(a, owner + ".key", row, context, BlockLayout::kColumns));
+        RowEntry(a, owner + ".key", row, kept, BlockLayout::kColumns));
     spec.entries.push_back(
-        RowEntry(a, owner + ".value", row, context, BlockLayout::kHeadRows));
+        RowEntry(a, owner + ".value", row, kept, BlockLayout::kHeadRows));
   }
   if (a.relative() != nullptr) {
     spec.entries.push_back(
-        RowEntry(a, owner + ".fold", {a.heads}, context, BlockLayout::kColumns));
+        RowEntry(a, owner + ".fold", {a.heads}, kept, BlockLayout::kColumns));
   }
 }
 
 void AddCarry(const Attention& a, const std::string& owner, int64_t width,
-              int64_t context, StateSpec& spec) {
-  if (a.sees == Attention::Sees::kMemory || a.window == 0) return;
+              const KeptRows& kept, StateSpec& spec) {
+  if (a.sees == Attention::Sees::kMemory || (kept.ring && a.window == 0)) return;
   const auto add = [&](const char* part, std::vector<int64_t> row) {
     spec.entries.push_back(
-        RowEntry(a, owner + part, std::move(row), context, BlockLayout::kRows));
+        RowEntry(a, owner + part, std::move(row), kept, BlockLayout::kRows));
   };
   if (a.carries == Attention::Carries::kInputs) return add(".mem", {width});
   add(".key", {a.groups, a.width});

@@ -5,10 +5,12 @@
 //   q_i = W_q z_i + b_q,  k_j = W_k z_j + b_k,  v_j = W_v z_j + b_v
 //   s(i,j) = c q_i.k_j + position term,  c = 1/sqrt(K)
 //   y_i = W_o [sum_j softmax_j(s(i,j)) v_j of every head] + b_o
-// "Attention Is All You Need" (Vaswani et al., 2017), section 3.2. A query head h reads
+// "Attention Is All You Need" (Vaswani et al., 2017), section 3.2. With norms of heads
+// q_i and k_j are normed, head by head, ahead of rotary positions. A query head h reads
 // the keys and values of group h G/H ("GQA", Ainslie et al., 2023); G = H but for
 // attention to the past without learned tables. The position term is one of
 //   linear biases  -slope_h |i - j|                    (Press, Smith, Lewis, 2021)
+//   none, where rotary positions turn q_i and k_j      (rotary.h)
 //   learned tables c (u.k_j + q_i.R[z - d] + S[z - d]), d = i - j, z = `zero_row`
 //     ("Transformer-XL", Dai et al., 2019, section 3.3, with R and S in place of
 //     projected sinusoids; with `tied` S = u.R)
@@ -21,7 +23,9 @@
 #include <variant>
 #include <vector>
 
+#include "model/blocks/attention/rotary.h"
 #include "model/blocks/tensor_list.h"
+#include "model/compute/norm.h"
 #include "model/state/state.h"
 
 namespace mnemon {
@@ -68,11 +72,19 @@ struct Attention {
   bool whole_segments = false;
   Carries carries = Carries::kKeys;
   Biases biases = {};
-  std::variant<std::monostate, Alibi, RelativePositions> positions = {};
+  std::optional<double> scale = {};  // c; none: 1/sqrt(K)
+  // Of each head, behind its projection; RMS norms.
+  Norm query_norm = Norm::None(), key_norm = Norm::None();
+  std::variant<std::monostate, Alibi, RelativePositions, Rotary> positions = {};
 
   int64_t sharing() const { return heads / groups; }  // heads of a group
   const RelativePositions* relative() const {
     return std::get_if<RelativePositions>(&positions);
+  }
+  const Rotary* rotary() const { return std::get_if<Rotary>(&positions); }
+  // Whether anything comes between the projections and the scores.
+  bool turns() const {
+    return rotary() != nullptr || query_norm.applies() || key_norm.applies();
   }
   bool alibi() const { return std::holds_alternative<Alibi>(positions); }
   bool operator==(const Attention&) const = default;
@@ -87,13 +99,20 @@ std::vector<std::string> FaultsOf(const Attention& attention, int64_t context);
 void AddTensors(const Attention& attention, const std::string& base, int64_t width,
                 bool shared_memory, TensorList& list);
 
+// How long a session keeps rows: of its whole context, or in a ring that its window
+// fills.
+struct KeptRows {
+  int64_t context = 0;
+  bool ring = false;
+};
+
 // Entries of the step form. Attention to a memory has none of its own but u.k, and with
 // `shared_memory` not even keys and values.
-void AddState(const Attention& attention, const std::string& owner, int64_t context,
-              bool shared_memory, StateSpec& spec);
+void AddState(const Attention& attention, const std::string& owner,
+              const KeptRows& kept, bool shared_memory, StateSpec& spec);
 // Entries of the carry of the sequence form, D = `width`; none of attention to a
 // memory.
 void AddCarry(const Attention& attention, const std::string& owner, int64_t width,
-              int64_t context, StateSpec& spec);
+              const KeptRows& kept, StateSpec& spec);
 
 }  // namespace mnemon

@@ -24,9 +24,30 @@ AppendCall MakeAppend(const Attention& a, const std::string& base,
   return append;
 }
 
+namespace {
+
+void SetTurn(const Attention& a, const std::string& base, const AngleTable* angles,
+             StepWeights& weights, AttentionOp& op) {
+  op.turns = true;
+  op.turn.groups = a.groups;
+  op.turn.queries = a.sharing();
+  op.turn.key = op.appends;
+  op.turn.width = a.width;
+  op.turn.group_stride = op.group_stride;
+  op.turn.query_norm = weights.Norm(base + ".query_norm", a.query_norm);
+  op.turn.key_norm = weights.Norm(base + ".key_norm", a.key_norm);
+  if (const Rotary* rotary = a.rotary()) {
+    op.turn.angles = angles->view();
+    op.turn.magnitude = static_cast<float>(rotary->magnitude);
+  }
+}
+
+}  // namespace
+
 AttentionOp MakeAttention(const Attention& a, const std::string& base,
-                          const NormView& norm, const StateSpec& spec,
-                          const AttentionEntries& entries, StepWeights& weights) {
+                          const AngleTable* angles, const NormView& norm,
+                          const StateSpec& spec, const AttentionEntries& entries,
+                          StepWeights& weights) {
   AttentionOp op;
   op.norm = norm;
   op.appends = a.sees != Attention::Sees::kMemory;
@@ -38,6 +59,7 @@ AttentionOp MakeAttention(const Attention& a, const std::string& base,
   }
   op.project = weights.ByHead(maps, a.width);
   op.group_stride = StepWeights::GroupStride(maps, a.width);
+  if (a.turns()) SetTurn(a, base, angles, weights, op);
   op.output = weights.Linear({base + ".output"}, {.slice = a.width});
   AttendCall& attend = op.attend;
   attend.heads = a.heads;
@@ -69,7 +91,8 @@ const float* MakeSlopes(const Attention& a, StepWeights& weights) {
 }
 
 float ScaleOf(const Attention& a) {
-  return 1.0f / std::sqrt(static_cast<float>(a.width));
+  return a.scale ? static_cast<float>(*a.scale)
+                 : 1.0f / std::sqrt(static_cast<float>(a.width));
 }
 
 }  // namespace mnemon

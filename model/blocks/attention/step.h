@@ -8,6 +8,8 @@
 
 #include "model/blocks/attention/calls.h"
 #include "model/blocks/attention/settings.h"
+#include "model/blocks/sub_layer_end_step.h"
+#include "model/compute/angle_table.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"
 #include "model/state/state.h"
@@ -21,6 +23,8 @@ struct AttentionOp {
   NormView norm;  // no gain: none
   MatrixView project;
   int64_t group_stride = 0;
+  bool turns = false;   // `turn` comes next
+  TurnCall turn;        // without rows
   bool appends = true;  // else a RememberOp has appended
   AppendCall append;    // without rows; likewise attend
   AttendCall attend;
@@ -28,6 +32,7 @@ struct AttentionOp {
 
   // Where a group's key begins among its outputs.
   int64_t key_column() const { return attend.sharing * Padded(attend.width); }
+  SubLayerEndOp end;
 };
 
 // Entries of a state spec that attention reads.
@@ -41,10 +46,12 @@ AppendCall MakeAppend(const Attention& attention, const std::string& base,
                       const StateSpec& spec, const AttentionEntries& entries,
                       StepWeights& weights);
 
-// `base` is the name of the block. Weights are filled by weights.Pack().
+// `base` is the name of the block, `angles` those of its rotary positions, which the
+// operation points to. Weights are filled by weights.Pack().
 AttentionOp MakeAttention(const Attention& attention, const std::string& base,
-                          const NormView& norm, const StateSpec& spec,
-                          const AttentionEntries& entries, StepWeights& weights);
+                          const AngleTable* angles, const NormView& norm,
+                          const StateSpec& spec, const AttentionEntries& entries,
+                          StepWeights& weights);
 
 // Slopes of linear biases [H], where there are any, else null.
 const float* MakeSlopes(const Attention& attention, StepWeights& weights);

@@ -36,7 +36,37 @@ float Score(const AttendCall& call, const KeyRange& key_range, const float* quer
   return score;
 }
 
+void TurnHead(const TurnCall& call, int64_t position, float* head,
+              const NormView& norm) {
+  if (norm.gain != nullptr) NormRow(head, call.width, norm, head);
+  const AngleView& view = call.angles;
+  if (view.coarse == nullptr) return;
+  const double* const a = view.coarse + position / view.stride * view.turns;
+  const double* const b = view.fine + position % view.stride * view.turns;
+  const int64_t half = view.turns / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const double sine = a[2 * i] * b[2 * i + 1] + a[2 * i + 1] * b[2 * i];
+    const double cosine = a[2 * i + 1] * b[2 * i + 1] - a[2 * i] * b[2 * i];
+    const auto s = static_cast<float>(sine * call.magnitude);
+    const auto c = static_cast<float>(cosine * call.magnitude);
+    const float x = head[i], y = head[half + i];
+    head[i] = x * c - y * s;
+    head[half + i] = y * c + x * s;
+  }
+}
+
 }  // namespace
+
+void Turn(const TurnCall& call, Share share) {
+  const int64_t units = call.rows * call.groups;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const int64_t r = unit / call.groups, group = unit % call.groups;
+    for (int64_t i = 0; i < call.group_heads(); ++i) {
+      TurnHead(call, call.positions[r], call.heads.row(r) + call.HeadAt(group, i),
+               i < call.queries ? call.query_norm : call.key_norm);
+    }
+  }
+}
 
 bool Append(const AppendCall& call, Share share) {
   bool finite = true;

@@ -7,6 +7,7 @@
 namespace mnemon::reference {
 
 // As those of CpuOperations.
+void Turn(const TurnCall& call, Share share);
 bool Append(const AppendCall& call, Share share);
 void Attend(const AttendCall& call, Share share, float* scratch);
 

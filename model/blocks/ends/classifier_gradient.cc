@@ -16,10 +16,9 @@ class ClassifierLoss final : public LossBlock<Real> {
                  const FlatLayout& layout)
       : width_(width),
         vocab_(vocab),
-        hidden_(head.classifier->activation == Activation::kGelu ? Hidden::kGelu
-                                                                 : Hidden::kRelu),
+        hidden_{head.classifier->activation, /*gated=*/false},
         in_(layout, names::kHeadIn, width_, width_),
-        norm_(layout, names::kNorm, width_),
+        norm_(layout, names::kNorm, width_, head.norm),
         head_(head.tied ? LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)),
                                                 vocab_, width_)
                         : LinearMap<Real>(layout, names::kHead, vocab_, width_)) {
@@ -114,16 +113,16 @@ class ClassifierLoss final : public LossBlock<Real> {
     };
     add(in_, dbefore_.rows(), x);
     add(head_, DHead(), active_.rows());
-    norm_.AddJobs({.layout = layout,
-                   .dz = normed_.rows(),
-                   .x = before_.rows(),
-                   .moments = moments_.data()},
+    norm_.AddJobs({{.layout = layout,
+                    .dz = normed_.rows(),
+                    .x = before_.rows(),
+                    .moments = moments_.data()}},
                   step.shards, step.gradients, jobs);
     if (!logits_norm_) return;
-    logits_norm_->AddJobs({.layout = layout,
-                           .dz = dlogits_.rows(),
-                           .x = logits_.rows(),
-                           .moments = logits_moments_.data()},
+    logits_norm_->AddJobs({{.layout = layout,
+                            .dz = dlogits_.rows(),
+                            .x = logits_.rows(),
+                            .moments = logits_moments_.data()}},
                           step.shards, step.gradients, jobs);
   }
 

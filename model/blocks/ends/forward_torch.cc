@@ -29,7 +29,7 @@ at::Tensor Embed(const Embedding& embedding, const NamedTensors& weights,
   const at::Tensor& table = weights.Get(names::Weight(names::kEmbed));
   at::Tensor x = at::embedding(table, tokens.to(table.device()));
   const int64_t time = tokens.size(1), width = table.size(1);
-  if (embedding.scaled) x = x * std::sqrt(static_cast<double>(width));
+  if (embedding.scale != 1) x = x * embedding.scale;
   switch (embedding.positions) {
     case Embedding::Positions::kSinusoidal:
       return x + Sinusoid(first, time, width, x.options());
@@ -43,17 +43,18 @@ at::Tensor Embed(const Embedding& embedding, const NamedTensors& weights,
 
 at::Tensor Logits(const Head& head, const NamedTensors& weights, const at::Tensor& x,
                   const Dropout& drop) {
-  const Affine norm = weights.Map(names::kNorm);
+  const NormTensors norm = weights.Norm(names::kNorm, head.norm);
   at::Tensor z;
   if (head.classifier) {
-    z = LayerNorm(Linear(x, weights.Map(names::kHeadIn)), norm);
+    z = Normed(Linear(x, weights.Map(names::kHeadIn)), norm);
     z = drop(Activate(z, head.classifier->activation), DropoutKind::kHead);
   } else {
-    z = LayerNorm(x, norm);
+    z = Normed(x, norm);
   }
-  const at::Tensor logits =
-      head.tied ? at::linear(z, weights.Get(names::Weight(names::kEmbed)))
-                : Linear(z, weights.Map(names::kHead));
+  at::Tensor logits = head.tied
+                          ? at::linear(z, weights.Get(names::Weight(names::kEmbed)))
+                          : Linear(z, weights.Map(names::kHead));
+  if (head.scale != 1) logits = logits * head.scale;
   const bool norm_logits = head.classifier && head.classifier->norm_logits;
   return norm_logits ? LayerNorm(logits, weights.Map(names::kLogitsNorm)) : logits;
 }

@@ -23,7 +23,8 @@ class LanguageLoss final : public LossBlock<Real> {
   LanguageLoss(const Head& head, int64_t width, int64_t vocab, const FlatLayout& layout)
       : width_(width),
         vocab_(vocab),
-        norm_(layout, names::kNorm, width_),
+        scale_(static_cast<Real>(head.scale)),
+        norm_(layout, names::kNorm, width_, head.norm),
         head_(MakeHead<Real>(head, width, vocab, layout)) {
     head_.Reserve();
   }
@@ -49,6 +50,8 @@ class LanguageLoss final : public LossBlock<Real> {
                                  .from = {},
                                  .out = logits_.rows(first)});
     for (int64_t r = rows.begin; r < rows.end; ++r) {
+      Real* const logits = logits_.rows(r).data;
+      if (scale_ != 1) AddScaled<Real>(vocab_, scale_, logits, nullptr, logits);
       this->ComputeLoss(r, targets[step.Token(r)], vocab_, logits_.rows(r).data);
     }
   }
@@ -56,6 +59,10 @@ class LanguageLoss final : public LossBlock<Real> {
   void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                 RowsOfReal<Real> dx, PassScratch<Real>&) override {
     const int64_t first = rows.begin;
+    for (int64_t r = rows.begin; scale_ != 1 && r < rows.end; ++r) {
+      Real* const dlogits = logits_.rows(r).data;
+      AddScaled<Real>(vocab_, scale_, dlogits, nullptr, dlogits);
+    }
     head_.Backward({.rows = rows.size(),
                     .in = logits_.rows(first),
                     .from = {},
@@ -68,10 +75,10 @@ class LanguageLoss final : public LossBlock<Real> {
     head_.AddJobs({{step.layout(), logits_.rows().data, logits_.rows().stride,
                     normed_.rows().data, normed_.rows().stride}},
                   step.shards, step.gradients, jobs);
-    norm_.AddJobs({.layout = step.layout(),
-                   .dz = dnormed_.rows(),
-                   .x = x,
-                   .moments = moments_.data()},
+    norm_.AddJobs({{.layout = step.layout(),
+                    .dz = dnormed_.rows(),
+                    .x = x,
+                    .moments = moments_.data()}},
                   step.shards, step.gradients, jobs);
   }
 
@@ -82,6 +89,7 @@ class LanguageLoss final : public LossBlock<Real> {
   }
 
   const int64_t width_, vocab_;
+  const Real scale_;
   NormMap<Real> norm_;
   LinearMap<Real> head_;
   Slab<Real> normed_, dnormed_;  // [rows, D]

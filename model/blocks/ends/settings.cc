@@ -15,8 +15,8 @@ void AddTensors(const Embedding& embedding, int64_t width, int64_t vocab,
 
 void AddTensors(const Head& head, int64_t width, int64_t vocab, TensorList& list) {
   if (head.classifier) list.Linear(names::kHeadIn, width, width, /*bias=*/true);
-  list.Norm(names::kNorm, width);
-  if (!head.tied) list.Linear(names::kHead, vocab, width, /*bias=*/true);
+  list.Norm(names::kNorm, width, head.norm);
+  if (!head.tied) list.Linear(names::kHead, vocab, width, head.bias);
   if (head.classifier && head.classifier->norm_logits) {
     list.Norm(names::kLogitsNorm, vocab);
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What stands before the first layer of a model and behind the last one, as data.
 //
-//   x = E[token] (times sqrt(D)) + position;  logits = W_head LN(x) + b_head
-// where tied W_head = E, without a bias. A classifier has a layer in between and, with
-// `norm_logits`, a norm behind it:
+//   x = scale E[token] + position;  logits = scale (W_head norm(x) + b_head)
+// each with a scale of its own; where tied W_head = E, without a bias. A classifier has
+// a layer in between and, with `norm_logits`, a norm behind it:
 //   logits = LN_V(W_head act(LN(W_in x + b_in)) + b_head)
 // Positions are none, learned rows, or the sinusoids of "Attention Is All You Need"
 // (Vaswani et al., 2017), section 3.5.
@@ -12,15 +12,16 @@
 #include <cstdint>
 #include <optional>
 
-#include "model/blocks/activation.h"
 #include "model/blocks/tensor_list.h"
+#include "model/compute/activation.h"
+#include "model/compute/norm.h"
 
 namespace mnemon {
 
 struct Embedding {
   enum class Positions { kNone, kSinusoidal, kLearned };
 
-  bool scaled = false;  // times sqrt(D)
+  double scale = 1;
   Positions positions = Positions::kNone;
   bool drops = false;  // training drops from the sum
 
@@ -35,7 +36,10 @@ struct Classifier {
 };
 
 struct Head {
+  Norm norm;
   bool tied = false;
+  bool bias = true;  // of W_head; where tied there is none
+  double scale = 1;
   std::optional<Classifier> classifier = {};
 
   bool operator==(const Head&) const = default;

@@ -7,37 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "model/compute/kernels.h"
-
 namespace mnemon {
 
 // Row `position` of the table with D = row.size().
 void SinusoidRow(int64_t position, std::span<double> row);
 
-// Rows 0 .. positions-1 without a sine: by the sum of angles from two short tables,
-// within 1e-12 of SinusoidRow. Constant after construction.
-class SinusoidTable {
- public:
-  SinusoidTable(int64_t positions, int64_t width);
-
-  // As of EmbedCall.
-  SinusoidView view() const {
-    return {.coarse = coarse_.data(),
-            .fine = fine_.data(),
-            .stride = kStride,
-            .turns = (width_ + 1) / 2 * 2};
-  }
-
-  // What the view points to.
-  std::span<const double> coarse() const { return coarse_; }
-  std::span<const double> fine() const { return fine_; }
-
- private:
-  static constexpr int64_t kStride = 256;
-
-  int64_t width_;
-  // Sine and cosine per frequency: of positions 0, 256, 512 .. and of 0 .. 255.
-  std::vector<double> coarse_, fine_;
-};
+// w_i of a table of D columns.
+std::vector<double> SinusoidFrequencies(int64_t width);
 
 }  // namespace mnemon

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "model/blocks/ends/sinusoid.h"
 #include "model/compute/tensor_names.h"
 
 namespace mnemon {
@@ -14,13 +15,14 @@ EmbedCall CallOf(const EmbedOp& op, const LogitsOp& logits) {
           .tied = op.table == nullptr ? &logits.head : nullptr,
           .scale = op.scale,
           .learned = op.learned,
-          .sinusoid = op.sinusoid ? op.sinusoid->view() : SinusoidView{}};
+          .sinusoid = op.sinusoid ? op.sinusoid->view() : AngleView{}};
 }
 
 LogitsOp MakeLogits(const Head& head, StepWeights& weights) {
   // The embedding is the head when they are tied, and then has no bias.
-  return {.norm = weights.Norm(names::kNorm),
-          .head = weights.Linear({head.tied ? names::kEmbed : names::kHead})};
+  return {.norm = weights.Norm(names::kNorm, head.norm),
+          .head = weights.Linear({head.tied ? names::kEmbed : names::kHead}),
+          .scale = static_cast<float>(head.scale)};
 }
 
 EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& logits,
@@ -28,16 +30,14 @@ EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& 
   // In float32 the packed head serves as the embedding too.
   const bool shared = head.tied && logits.head.format == WeightFormat::kFp32;
   EmbedOp op{.table = shared ? nullptr : weights.Table(names::Weight(names::kEmbed)),
-             .scale = embedding.scaled
-                          ? static_cast<float>(std::sqrt(static_cast<double>(width)))
-                          : 1.0f,
+             .scale = static_cast<float>(embedding.scale),
              .learned = nullptr,
              .sinusoid = std::nullopt};
   if (embedding.positions == Embedding::Positions::kLearned) {
     op.learned = weights.Table(names::Weight(names::kPositions));
   }
   if (embedding.positions == Embedding::Positions::kSinusoidal) {
-    op.sinusoid.emplace(context, width);
+    op.sinusoid.emplace(context, SinusoidFrequencies(width));
   }
   return op;
 }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/blocks/ends/settings.h"
-#include "model/blocks/ends/sinusoid.h"
+#include "model/compute/angle_table.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"
 
@@ -16,12 +16,13 @@ struct EmbedOp {
   const float* table = nullptr;  // [V, D]; null: the head, packed in float32
   float scale = 1.0f;
   const float* learned = nullptr;  // [P, D]
-  std::optional<SinusoidTable> sinusoid;
+  std::optional<AngleTable> sinusoid;
 };
 
 struct LogitsOp {
   NormView norm;
   MatrixView head;  // [V, D]
+  float scale = 1.0f;
 };
 
 // A call without rows.

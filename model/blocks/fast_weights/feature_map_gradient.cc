@@ -19,10 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE D16 Sigmoid16(const D16& x) {
-  return Each([&](int i) { return 1 / (1 + std::exp(-x.v[i])); });
-}
-
 template <class Real>
 void SigmoidForwardHere(int64_t width, Real* x) {
   ForSixteens<Real>(width, [&](int64_t i, int64_t left) {

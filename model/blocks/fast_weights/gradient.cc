@@ -23,6 +23,7 @@ FastWeightBlock<Real>::FastWeightBlock(
       key_(layout, place.base + ".key", heads_ * head_width_, width_),
       value_(layout, place.base + ".value", heads_ * head_width_, width_),
       output_(layout, place.base + ".output", width_, heads_ * head_width_),
+      end_(layout, place),
       gradients_(std::move(gradients)) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
   if (fast.rule == UpdateRule::kSum) return;
@@ -51,7 +52,8 @@ void FastWeightBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   norm_.Reserve(rows);
   if (norm_.there()) g.dnormed.Reserve(rows, width_);
-  if (step.dropout) g.dout.Reserve(rows, width_);
+  end_.Reserve(rows);
+  if (end_.needs_room(step.dropout.has_value())) g.dout.Reserve(rows, width_);
   if (gate_) {
     gates_.Reserve(rows, heads_);
     g.dgate.Reserve(rows, heads_);
@@ -143,19 +145,18 @@ template <class Real>
 void FastWeightBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                    RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                    PassScratch<Real>& scratch) {
-  AddSublayer<Real>(step, Team::Alone(), output_,
-                    {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                    width_, read_.rows(), x, out, scratch);
+  end_.Forward(step, Team::Alone(), output_,
+               {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
+               read_.rows(), x, out, scratch);
 }
 
 template <class Real>
 void FastWeightBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                            RowsOfReal<const Real> dout,
                                            PassScratch<Real>& scratch) {
-  SublayerBackward<Real>(step, Team::Alone(), output_,
-                         {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-                         width_, dout, gradients_->dout, gradients_->dread.rows(),
-                         scratch);
+  end_.Backward(step, Team::Alone(), output_,
+                {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows, dout,
+                gradients_->dout, gradients_->dread.rows(), scratch);
 }
 
 template <class Real>
@@ -190,7 +191,8 @@ void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part row
                        RowsOfReal<const Real> from) {
     map.Backward({.rows = rows.size(), .in = dy.rows(first), .from = from, .out = to});
   };
-  add(query_, g.dquery, normed ? RowsOfReal<const Real>{} : dout.from(first));
+  add(query_, g.dquery,
+      normed ? RowsOfReal<const Real>{} : end_.OfSum(dout).from(first));
   add(key_, g.dkey, to);
   add(value_, g.dvalue, to);
   if (gate_) {
@@ -199,7 +201,9 @@ void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part row
     }
     add(*gate_, g.dgate, to);
   }
-  if (normed) norm_.Backward(step.weights, rows, x, g.dnormed.rows(), dout, dx);
+  if (normed) {
+    norm_.Backward(step.weights, rows, x, g.dnormed.rows(), end_.OfSum(dout), dx);
+  }
 }
 
 template <class Real>
@@ -213,8 +217,8 @@ void FastWeightBlock<Real>::AddJobs(const PassStep<Real>& step,
     map.AddJobs({{step.layout(), dy.data, dy.stride, in.data, in.stride}}, step.shards,
                 step.gradients, jobs);
   };
-  add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
-      read_.rows());
+  add(output_, end_.OfMap(step, dout, g.dout), read_.rows());
+  end_.AddJobs(step, dout, jobs);
   const RowsOfReal<const Real> z = norm_.rows(0, x);
   add(query_, g.dquery.rows(), z);
   add(key_, g.dkey.rows(), z);

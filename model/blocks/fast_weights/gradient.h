@@ -13,6 +13,7 @@
 #include "model/blocks/fast_weights/settings.h"
 #include "model/blocks/input_norm.h"
 #include "model/blocks/mixer_block.h"
+#include "model/blocks/sub_layer_end.h"
 #include "model/compute/gradient/linear.h"
 #include "model/compute/gradient/slab.h"
 
@@ -21,7 +22,7 @@ namespace mnemon {
 // Gradients that the blocks of all layers use in turn.
 template <class Real>
 struct FastWeightGradients {
-  Slab<Real> dout;                  // behind the mask [rows, D]; with dropout
+  Slab<Real> dout;                  // of W_o's output [rows, D]; see SubLayerEnd
   Slab<Real> dread;                 // of what was read [rows, H K]
   Slab<Real> dquery, dkey, dvalue;  // [rows, H K]
   Slab<Real> dgate;                 // [rows, H]
@@ -75,6 +76,7 @@ class FastWeightBlock final : public MixerBlock<Real> {
   LinearMap<Real> query_, key_, value_;
   std::optional<LinearMap<Real>> gate_;  // of the delta rule
   LinearMap<Real> output_;
+  SubLayerEnd<Real> end_;
   const std::shared_ptr<FastWeightGradients<Real>> gradients_;
   std::span<const CarryEntry> carry_;
   Slab<Real> queries_, keys_, values_, read_;  // [rows, H K]

@@ -10,6 +10,7 @@
 
 #include "model/blocks/fast_weights/calls.h"
 #include "model/blocks/fast_weights/settings.h"
+#include "model/blocks/sub_layer_end_step.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"
 #include "model/state/state.h"
@@ -24,6 +25,7 @@ struct FastWeightsOp {
   MatrixView gate;  // [H, D], of beta; no outputs: the sum rule
   FastWeightCall call;
   MatrixView output;  // a slice per head
+  SubLayerEndOp end;
 };
 
 // `base` is the name of the block, `entry` the first of its entries. Weights are filled

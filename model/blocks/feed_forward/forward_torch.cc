@@ -4,11 +4,22 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
 
 namespace mnemon {
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
-  return activation == Activation::kGelu ? at::gelu(x) : at::relu(x);
+  switch (activation) {
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case Activation::kSilu:
+      break;
+  }
+  return at::silu(x);
 }
 
 at::Tensor Forward(const FeedForward& feed, const NamedTensors& weights,

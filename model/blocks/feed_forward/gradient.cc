@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/blocks/feed_forward/gradient.h"
 
-#include "model/blocks/mixer_block.h"
-
 namespace mnemon {
-namespace {
-
-Hidden KindOf(const FeedForward& feed) {
-  if (feed.activation == Activation::kGelu) {
-    return feed.gated ? Hidden::kGatedGelu : Hidden::kGelu;
-  }
-  return feed.gated ? Hidden::kGatedRelu : Hidden::kRelu;
-}
-
-}  // namespace
 
 template <class Real>
 FeedForwardBlock<Real>::FeedForwardBlock(const FeedForward& feed,
@@ -22,10 +10,11 @@ FeedForwardBlock<Real>::FeedForwardBlock(const FeedForward& feed,
     : site_(place.site),
       width_(place.width),
       d_ff_(feed.hidden),
-      hidden_(KindOf(feed)),
+      hidden_{feed.activation, feed.gated},
       norm_(layout, place),
       in_(layout, place.base + ".in", d_ff_, width_),
-      out_(layout, place.base + ".out", width_, d_ff_) {
+      out_(layout, place.base + ".out", width_, d_ff_),
+      end_(layout, place) {
   in_.Reserve();
   if (feed.gated) {
     factor_.emplace(layout, place.base + ".factor", d_ff_, width_);
@@ -41,7 +30,8 @@ void FeedForwardBlock<Real>::Reserve(int64_t rows, bool dropout,
   hidden_rows_.Reserve(rows, d_ff_);
   if (!fused_relu()) before_.Reserve(rows, d_ff_);
   if (factor_) factors_.Reserve(rows, d_ff_);
-  if (dropout) gradients.dout.Reserve(rows, width_);
+  end_.Reserve(rows);
+  if (end_.needs_room(dropout)) gradients.dout.Reserve(rows, width_);
   gradients.dhidden.Reserve(rows, d_ff_);
   gradients.dnormed.Reserve(rows, width_);
 }
@@ -94,8 +84,7 @@ void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, const Team& tea
     });
   }
   place.kind = DropoutKind::kFeedForwardOutput;
-  AddSublayer<Real>(step, team, out_, place, rows, width_, hidden_rows_.rows(), x, out,
-                    scratch);
+  end_.Forward(step, team, out_, place, rows, hidden_rows_.rows(), x, out, scratch);
 }
 
 template <class Real>
@@ -108,8 +97,7 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, const Team& te
   const Part own = team.ShareOf(rows);
   MaskPlace place = {.layer = site_, .kind = DropoutKind::kFeedForwardOutput};
   const RowsOfReal<Real> dhidden = gradients.dhidden.rows();
-  SublayerBackward<Real>(step, team, out_, place, rows, width_, dout, gradients.dout,
-                         dhidden, scratch);
+  end_.Backward(step, team, out_, place, rows, dout, gradients.dout, dhidden, scratch);
   team.Do([&] {
     if (step.dropout) {
       place.kind = DropoutKind::kHidden;
@@ -137,7 +125,8 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, const Team& te
     }
   });
   team.Do([&] {
-    norm_.Backward(step.weights, own, x, gradients.dnormed.rows(), dout, dx);
+    norm_.Backward(step.weights, own, x, gradients.dnormed.rows(), end_.OfSum(dout),
+                   dx);
   });
 }
 
@@ -153,8 +142,8 @@ void FeedForwardBlock<Real>::AddJobs(const PassStep<Real>& step,
     map.AddJobs({{layout, dy.data, dy.stride, in.data, in.stride}}, step.shards,
                 step.gradients, jobs);
   };
-  add(out_, step.dropout ? RowsOfReal<const Real>(gradients.dout.rows()) : dout,
-      hidden_rows_.rows());
+  add(out_, end_.OfMap(step, dout, gradients.dout), hidden_rows_.rows());
+  end_.AddJobs(step, dout, jobs);
   const RowsOfReal<const Real> z = norm_.rows(0, x);
   add(in_, fused_relu() ? gradients.dhidden.rows() : before_.rows(), z);
   if (factor_) add(*factor_, factors_.rows(), z);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A feed-forward sub-layer in training: out = x + drop(W2 drop(act(W1 LN(x))) + b2),
-// where gated the activation times W3 LN(x).
+// A feed-forward sub-layer in training: x + drop(W2 drop(act(W1 norm(x))) + b2), where
+// gated the activation times W3 norm(x).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "model/blocks/feed_forward/settings.h"
 #include "model/blocks/input_norm.h"
 #include "model/blocks/pass_step.h"
+#include "model/blocks/sub_layer_end.h"
 #include "model/compute/gradient/linear.h"
 #include "model/compute/gradient/slab.h"
 #include "model/compute/gradient/team.h"
@@ -18,7 +19,7 @@ namespace mnemon {
 // Gradients that the blocks of all layers use in turn.
 template <class Real>
 struct FeedForwardGradients {
-  Slab<Real> dout;     // behind the mask [rows, D]; with dropout
+  Slab<Real> dout;     // of W2's output [rows, D]; see SubLayerEnd
   Slab<Real> dhidden;  // [rows, F]
   Slab<Real> dnormed;  // [rows, D]
 };
@@ -48,7 +49,7 @@ class FeedForwardBlock {
   // Products with W1 and W3, some columns, and what they make of the hidden rows.
   void Widen(const PassStep<Real>& step, RowsOfReal<const Real> x, Part rows,
              Part columns);
-  bool fused_relu() const { return hidden_ == Hidden::kRelu; }
+  bool fused_relu() const { return hidden_.relu_alone(); }
   // Where a goes; its own where it is needed once more.
   Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }
 
@@ -58,7 +59,8 @@ class FeedForwardBlock {
   LinearMap<Real> in_;
   std::optional<LinearMap<Real>> factor_;  // where gated
   LinearMap<Real> out_;
-  Slab<Real> before_, factors_;  // W1 LN(x), W3 LN(x), later their gradients
+  SubLayerEnd<Real> end_;
+  Slab<Real> before_, factors_;  // W1 norm(x), W3 norm(x), later their gradients
   Slab<Real> hidden_rows_;       // behind activation, factor and mask
 };
 

@@ -10,9 +10,9 @@ std::vector<std::string> FaultsOf(const FeedForward& feed) {
 
 void AddTensors(const FeedForward& feed, const std::string& base, int64_t width,
                 TensorList& list) {
-  list.Linear(base + ".in", feed.hidden, width, /*bias=*/true);
-  if (feed.gated) list.Linear(base + ".factor", feed.hidden, width, /*bias=*/true);
-  list.Linear(base + ".out", width, feed.hidden, /*bias=*/true);
+  list.Linear(base + ".in", feed.hidden, width, feed.bias);
+  if (feed.gated) list.Linear(base + ".factor", feed.hidden, width, feed.bias);
+  list.Linear(base + ".out", width, feed.hidden, feed.bias);
 }
 
 }  // namespace mnemon

@@ -3,8 +3,8 @@
 // follow.
 //
 //   y = W_out act(W_in z + b_in) + b_out
-// and gated, "GLU Variants Improve Transformer" (Shazeer, 2020), equation 6, here with
-// biases:
+// and gated, "GLU Variants Improve Transformer" (Shazeer, 2020), equation 6, there
+// without biases:
 //   y = W_out (act(W_in z + b_in) * (W_factor z + b_factor)) + b_out
 #pragma once
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "model/blocks/activation.h"
 #include "model/blocks/tensor_list.h"
+#include "model/compute/activation.h"
 
 namespace mnemon {
 
@@ -21,6 +21,7 @@ struct FeedForward {
   int64_t hidden = 1;  // F
   Activation activation = Activation::kRelu;
   bool gated = false;
+  bool bias = true;  // of all its maps
 
   bool operator==(const FeedForward&) const = default;
 };

@@ -15,7 +15,17 @@ FeedForwardOp MakeFeedForward(const FeedForward& feed, const std::string& base,
 }
 
 Act ActOf(Activation activation) {
-  return activation == Activation::kGelu ? Act::kGelu : Act::kRelu;
+  switch (activation) {
+    case Activation::kRelu:
+      return Act::kRelu;
+    case Activation::kGelu:
+      return Act::kGelu;
+    case Activation::kGeluTanh:
+      return Act::kGeluTanh;
+    case Activation::kSilu:
+      return Act::kSilu;
+  }
+  return Act::kNone;
 }
 
 }  // namespace mnemon

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/blocks/feed_forward/settings.h"
+#include "model/blocks/sub_layer_end_step.h"
 #include "model/compute/kernels.h"
 #include "model/compute/step_weights.h"
 
@@ -16,6 +17,7 @@ struct FeedForwardOp {
   MatrixView in, out;
   MatrixView factor;  // no outputs: not gated
   Act act = Act::kRelu;
+  SubLayerEndOp end;
 };
 
 // `base` is the name of the block. Weights are filled by weights.Pack().

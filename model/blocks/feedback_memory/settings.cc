@@ -19,7 +19,8 @@ void AddState(const FeedbackMemory& memory, const Attention& attention, int64_t 
   if (!memory.shared) return;
   Attention pair = attention;
   pair.positions = {};
-  AddState(pair, "memory", context, /*shared_memory=*/false, spec);
+  AddState(pair, "memory", {.context = context, .ring = pair.window.has_value()},
+           /*shared_memory=*/false, spec);
 }
 
 void AddCarry(const Attention& attention, int64_t width, int64_t context,

@@ -58,6 +58,7 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
     *out = sum;
     return;
   }
+  if (call.scale != 1.0f) sum = call.scale * sum;
   if (call.residual.data != nullptr) sum = nothing ? before : before + sum;
   *out = Flushed(sum);
 }
@@ -133,8 +134,11 @@ class LinearBlock {
     return Smaller(width, static_cast<int>(call_.weights.inputs) - slice * width);
   }
   MNEMON_DEVICE NormView norm() const {
-    if (!plan_.ahead || call_.norm.gain == nullptr) return call_.norm;
-    return {ahead_, ahead_ + plan_.norm_bias_at};
+    NormView norm = call_.norm;
+    if (!plan_.ahead || norm.gain == nullptr) return norm;
+    norm.gain = ahead_;
+    norm.bias = ahead_ + plan_.norm_bias_at;
+    return norm;
   }
 
   MNEMON_DEVICE void UnitSums(const MatrixView& matrix, const InputTile& tile, int rows,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "model/compute/activation.h"
 #include "model/compute/cuda/device.h"
 #include "model/compute/kernels.h"
 
@@ -79,6 +80,12 @@ MNEMON_DEVICE float Gelu(float x) {
   return x < 0.0f ? half * tail : half * (2.0f - tail);
 }
 
+MNEMON_DEVICE float GeluTanh(float x) {
+  constexpr auto kLinear = static_cast<float>(kGeluLinear);
+  constexpr auto kCubic = static_cast<float>(kGeluCubic);
+  return x * Sigmoid(x * Fma(x * x, kCubic, kLinear));
+}
+
 MNEMON_DEVICE float Activated(float x, Act act) {
   switch (act) {
     case Act::kNone:
@@ -89,6 +96,10 @@ MNEMON_DEVICE float Activated(float x, Act act) {
       return Gelu(x);
     case Act::kSigmoid:
       return Sigmoid(x);
+    case Act::kGeluTanh:
+      return GeluTanh(x);
+    case Act::kSilu:
+      return x * Sigmoid(x);
   }
   return x;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Embed and Mix of kernels.h on a device, and the norm of a row. All
+// Embed, Mix and Norm of kernels.h on a device, and the norm of a row. All
 // threads of a block call them; the block is the share's worker. Between a call and one
 // that reads what it wrote there must be a barrier of all blocks. C++17.
 #pragma once
@@ -27,7 +27,7 @@ MNEMON_DEVICE float TableValue(const EmbedCall& call, int64_t id, int64_t i) {
   return reinterpret_cast<const float*>(slice)[i % matrix.slice * kPanel + id % kPanel];
 }
 
-MNEMON_DEVICE float Sinusoid(const SinusoidView& view, int64_t position, int64_t i) {
+MNEMON_DEVICE float Sinusoid(const AngleView& view, int64_t position, int64_t i) {
   const int64_t pair = i / 2 * 2;
   const double* const a = view.coarse + position / view.stride * view.turns + pair;
   const double* const b = view.fine + position % view.stride * view.turns + pair;
@@ -79,12 +79,13 @@ MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
     return HalfSum(part);
   };
   const float mean =
-      Divide(half_sum([](float x, float sum) { return sum + x; }), count);
+      norm.centred ? Divide(half_sum([](float x, float sum) { return sum + x; }), count)
+                   : 0.0f;
   const float squares = half_sum([&](float x, float sum) {
     const float away = x - mean;
     return Fma(away, away, sum);
   });
-  const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + 1e-5f));
+  const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + norm.eps));
   WarpBarrier();
   ReadAhead((width - Lane() + kWarp - 1) / kWarp,
             [&](int n) {
@@ -95,6 +96,29 @@ MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
               row[Lane() + n * kWarp] =
                   Flushed(Fma((number.x - mean) * scale, number.gain, number.bias));
             });
+}
+
+// Without an activation.
+MNEMON_DEVICE void Norm(const NormCall& call, Share share) {
+  const auto width = static_cast<int>(call.width);
+  for (int64_t r = share.begin(call.rows) + WarpIndex(); r < share.end(call.rows);
+       r += WarpCount()) {
+    const float* const in = call.in.row(r);
+    const bool added = call.residual.data != nullptr;
+    float* const normed = added ? call.room.row(r) : call.out.row(r);
+    if (normed != in) {
+      for (int i = Lane(); i < width; i += kWarp) normed[i] = in[i];
+      WarpBarrier();
+    }
+    NormRow(normed, width, call.norm);
+    if (!added) continue;
+    // Each lane reads what it wrote.
+    for (int i = Lane(); i < width; i += kWarp) {
+      float x = normed[i];
+      if (call.scale != 1.0f) x = call.scale * x;
+      call.out.row(r)[i] = Flushed(call.residual.row(r)[i] + x);
+    }
+  }
 }
 
 }  // namespace mnemon::device

@@ -94,9 +94,11 @@ void LinearMap<Real>::AddJobs(std::vector<RowPairs<Real>> parts, const Shards& s
 }
 
 template <class Real>
-NormMap<Real>::NormMap(const FlatLayout& layout, const std::string& base, int64_t width)
-    : gain_(layout.At(names::Weight(base))),
-      bias_(layout.At(names::Bias(base))),
+NormMap<Real>::NormMap(const FlatLayout& layout, const std::string& base, int64_t width,
+                       const Norm& norm)
+    : norm_(norm),
+      gain_(layout.At(names::Weight(base))),
+      bias_(norm.biased() ? layout.At(names::Bias(base)) : -1),
       width_(width) {}
 
 template <class Real>
@@ -105,20 +107,23 @@ NormPass<Real> NormMap<Real>::Pass(const Real* weights, int64_t rows,
   return {.rows = rows,
           .width = width_,
           .x = x,
+          .centred = norm_.kind == Norm::Kind::kLayer,
+          .eps = static_cast<Real>(norm_.eps),
           .gain = weights + gain_,
-          .bias = weights + bias_,
+          .more = norm_.one_plus ? Real{1} : Real{0},
+          .bias = bias_ < 0 ? nullptr : weights + bias_,
           .moments = moments,
           .standard = {}};
 }
 
 template <class Real>
-void NormMap<Real>::AddJobs(const Part& rows, const Shards& shards, Real* gradients,
-                            GradientJobs<Real>& jobs) const {
+void NormMap<Real>::AddJobs(std::vector<Part> rows, const Shards& shards,
+                            Real* gradients, GradientJobs<Real>& jobs) const {
   jobs.Add(VectorGradientCall<Real>{.width = width_,
-                                    .parts = {rows},
+                                    .parts = std::move(rows),
                                     .shards = shards,
                                     .gain = gradients + gain_,
-                                    .bias = gradients + bias_});
+                                    .bias = bias_ < 0 ? nullptr : gradients + bias_});
 }
 
 template <class Real>

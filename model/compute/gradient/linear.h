@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/partition.h"
 #include "model/compute/gradient/flat_layout.h"
 #include "model/compute/gradient/gradient_jobs.h"
 #include "model/compute/gradient/product.h"
 #include "model/compute/gradient/row_operations.h"
+#include "model/compute/norm.h"
 
 namespace mnemon {
 
@@ -70,20 +72,23 @@ class LinearMap {
 template <class Real>
 class NormMap {
  public:
-  NormMap(const FlatLayout& layout, const std::string& base, int64_t width);
+  // REQUIRES: norm.applies().
+  NormMap(const FlatLayout& layout, const std::string& base, int64_t width,
+          const Norm& norm = {});
 
   // As NormPass, of `rows` rows of x.
   NormPass<Real> Pass(const Real* weights, int64_t rows, RowsOfReal<const Real> x,
                       Real* moments) const;
   using Part = typename VectorGradientCall<Real>::Part;
-  void AddJobs(const Part& rows, const Shards& shards, Real* gradients,
+  void AddJobs(std::vector<Part> rows, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
-  // In the flat buffer.
+  // In the flat buffer; bias -1: none.
   int64_t gain() const { return gain_; }
   int64_t bias() const { return bias_; }
 
  private:
+  Norm norm_;
   int64_t gain_, bias_, width_;
 };
 
@@ -95,6 +100,7 @@ struct NormedSums {
   Real* dy = nullptr;     // sum of dy [N]
 };
 // Adds the gradients of W, b, gain and bias that they give to those in `gradients`.
+// REQUIRES: a layer norm whose gain is its weight.
 template <class Real>
 void AddNormed(const NormedSums<Real>& sums, const LinearMap<Real>& map,
                const NormMap<Real>& norm, const Real* weights, Real* gradients);

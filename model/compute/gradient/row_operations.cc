@@ -30,15 +30,22 @@ HWY_INLINE Vector FirstOf(const Vector& x, int64_t count) {
 }
 
 template <class Real>
+HWY_INLINE auto GainOf(const NormPass<Real>& pass, int64_t i, int64_t left) {
+  return Add(LoadSome16(pass.gain + i, left), Set16(pass.more));
+}
+
+template <class Real>
 void NormForwardHere(const NormPass<Real>& pass, const RowsOfReal<Real>& z) {
   const int64_t width = pass.width;
   const Real count = static_cast<Real>(width);
   for (int64_t r = 0; r < pass.rows; ++r) {
     const Real* const x = pass.x.row(r);
     auto sum = Set16(Real{0});
-    ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-      sum = Add(sum, LoadSome16(x + i, left));
-    });
+    if (pass.centred) {
+      ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
+        sum = Add(sum, LoadSome16(x + i, left));
+      });
+    }
     const Real mean = Sum16(sum) / count;
     const auto means = Set16(mean);
     auto squares = Set16(Real{0});
@@ -46,16 +53,16 @@ void NormForwardHere(const NormPass<Real>& pass, const RowsOfReal<Real>& z) {
       const auto away = Sub(LoadSome16(x + i, left), FirstOf(means, left));
       squares = Fma(away, away, squares);
     });
-    const Real rstd = Real{1} / std::sqrt(Sum16(squares) / count + Real{1e-5});
+    const Real rstd = Real{1} / std::sqrt(Sum16(squares) / count + pass.eps);
     const auto factor = Set16(rstd);
     ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
       const auto normal = Mul(Sub(LoadSome16(x + i, left), means), factor);
       if (pass.standard.data != nullptr) {
         StoreSome16(normal, pass.standard.row(r) + i, left);
       }
-      StoreSome16(
-          Fma(normal, LoadSome16(pass.gain + i, left), LoadSome16(pass.bias + i, left)),
-          z.row(r) + i, left);
+      const auto bias =
+          pass.bias == nullptr ? Set16(Real{0}) : LoadSome16(pass.bias + i, left);
+      StoreSome16(Fma(normal, GainOf(pass, i, left), bias), z.row(r) + i, left);
     });
     if (pass.moments == nullptr) continue;
     pass.moments[2 * r] = mean;
@@ -73,7 +80,7 @@ void NormBackwardHere(const NormPass<Real>& pass, const RowsOfReal<const Real>& 
     const Real* const d = dz.row(r);
     const auto mean = Set16(pass.moments[2 * r]), rstd = Set16(pass.moments[2 * r + 1]);
     const auto gradient = [&](int64_t i, int64_t left) {
-      return Mul(LoadSome16(d + i, left), LoadSome16(pass.gain + i, left));
+      return Mul(LoadSome16(d + i, left), GainOf(pass, i, left));
     };
     const auto normal = [&](int64_t i, int64_t left) {
       return Mul(Sub(LoadSome16(x + i, left), mean), rstd);
@@ -84,7 +91,7 @@ void NormBackwardHere(const NormPass<Real>& pass, const RowsOfReal<const Real>& 
       sum = Add(sum, g);
       along = Fma(g, normal(i, left), along);
     });
-    const auto mean_sum = Set16(Sum16(sum) / count);
+    const auto mean_sum = Set16(pass.centred ? Sum16(sum) / count : Real{0});
     const auto mean_along = Set16(Sum16(along) / count);
     ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
       const auto inner =
@@ -168,18 +175,49 @@ HWY_INLINE Sixteen GeluSlope16(const Sixteen& x) {
   return Fma(x, density, below);
 }
 
+// What an activation makes of x, and its slope there.
 template <class Real>
-HWY_INLINE auto Activated(bool gelu, const Sixteen<Real>& a) {
-  return gelu ? Gelu16(a) : IfNegative(a, Set16(Real{0}), a);
-}
+class ActivationRow {
+ public:
+  explicit ActivationRow(Activation act) : act_(act) {}
+
+  HWY_INLINE Sixteen<Real> Of(const Sixteen<Real>& x) const {
+    if (act_ == Activation::kGelu) return Gelu16(x);
+    if (act_ == Activation::kRelu) return IfNegative(x, Set16(Real{0}), x);
+    return Mul(x, Gate(x));
+  }
+
+  HWY_INLINE Sixteen<Real> Slope(const Sixteen<Real>& x) const {
+    const auto zero = Set16(Real{0}), one = Set16(Real{1});
+    if (act_ == Activation::kGelu) return GeluSlope16(x);
+    if (act_ == Activation::kRelu) return IfNegative(Sub(zero, x), one, zero);
+    const auto gate = Gate(x);
+    const auto inner = Fma(Mul(x, x), Set16(3 * cubic()), Set16(linear()));
+    return Fma(Mul(Mul(x, inner), Sub(one, gate)), gate, gate);
+  }
+
+ private:
+  // sigmoid(x (linear + cubic x^2))
+  Sixteen<Real> Gate(const Sixteen<Real>& x) const {
+    return Sigmoid16(Mul(x, Fma(Mul(x, x), Set16(cubic()), Set16(linear()))));
+  }
+  Real linear() const {
+    return act_ == Activation::kSilu ? Real{1} : static_cast<Real>(kGeluLinear);
+  }
+  Real cubic() const {
+    return act_ == Activation::kSilu ? Real{0} : static_cast<Real>(kGeluCubic);
+  }
+
+  const Activation act_;
+};
 
 template <class Real>
 void HiddenForwardHere(Hidden kind, int64_t width, const Real* a, const Real* factor,
                        Real* h) {
-  const bool gelu = kind == Hidden::kGelu || kind == Hidden::kGatedGelu;
+  const ActivationRow<Real> act(kind.act);
   ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-    auto out = Activated<Real>(gelu, LoadSome16(a + i, left));
-    if (IsGated(kind)) out = Mul(out, LoadSome16(factor + i, left));
+    auto out = act.Of(LoadSome16(a + i, left));
+    if (kind.gated) out = Mul(out, LoadSome16(factor + i, left));
     StoreSome16(out, h + i, left);
   });
 }
@@ -187,14 +225,13 @@ void HiddenForwardHere(Hidden kind, int64_t width, const Real* a, const Real* fa
 template <class Real>
 void HiddenBackwardHere(Hidden kind, int64_t width, const Real* dh, Real* a,
                         Real* factor) {
-  const bool gelu = kind == Hidden::kGelu || kind == Hidden::kGatedGelu;
-  const auto zero = Set16(Real{0}), one = Set16(Real{1});
+  const ActivationRow<Real> act(kind.act);
   ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
     const auto x = LoadSome16(a + i, left);
     auto d = LoadSome16(dh + i, left);
-    const auto slope = gelu ? GeluSlope16(x) : IfNegative(Sub(zero, x), one, zero);
-    if (IsGated(kind)) {
-      const auto dfactor = Mul(d, Activated<Real>(gelu, x));
+    const auto slope = act.Slope(x);
+    if (kind.gated) {
+      const auto dfactor = Mul(d, act.Of(x));
       d = Mul(d, LoadSome16(factor + i, left));
       StoreSome16(dfactor, factor + i, left);
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "model/compute/activation.h"
 #include "model/compute/gradient/weight_gradient.h"
 
 namespace mnemon {
@@ -26,13 +27,16 @@ struct RowsOfReal {
   }
 };
 
-// Layer norm, eps 1e-5: z = (x - mean) rstd gain + bias.
+// A norm as of model/compute/norm.h: z = (x - mean) rstd (gain + more) + bias.
 template <class Real>
 struct NormPass {
   int64_t rows = 0, width = 0;
   RowsOfReal<const Real> x;
+  bool centred = true;  // else the mean counts as 0
+  Real eps = Real{1e-5};
   const Real* gain = nullptr;
-  const Real* bias = nullptr;
+  Real more = 0;
+  const Real* bias = nullptr;  // null: none
   // For the backward pass, mean and rstd [rows, 2], and (x - mean) rstd [rows, width];
   // null: not needed.
   Real* moments = nullptr;
@@ -59,8 +63,13 @@ template <class Real>
 void AddColumnSums(const ColumnSums<Real>& sums, const RowPieces& rows, Part columns);
 
 // Activations between a pre-activation a and h = act(a) [* factor].
-enum class Hidden : uint8_t { kRelu, kGelu, kGatedRelu, kGatedGelu };
-inline bool IsGated(Hidden kind) { return kind >= Hidden::kGatedRelu; }
+struct Hidden {
+  Activation act = Activation::kRelu;
+  bool gated = false;
+
+  // Its slope follows from h.
+  bool relu_alone() const { return act == Activation::kRelu && !gated; }
+};
 // h of one row, from a and, where gated, its factor; `h` may be `a`.
 template <class Real>
 void HiddenForward(Hidden kind, int64_t width, const Real* a, const Real* factor,
@@ -68,7 +77,7 @@ void HiddenForward(Hidden kind, int64_t width, const Real* a, const Real* factor
 // da and dfactor, in place of a and factor, from dh.
 template <class Real>
 void HiddenBackward(Hidden kind, int64_t width, const Real* dh, Real* a, Real* factor);
-// Where h is that of kRelu: dh becomes da = dh where h > 0, else 0.
+// Where h is that of relu_alone(): dh becomes da = dh where h > 0, else 0.
 template <class Real>
 void ReluBackward(int64_t width, const Real* h, Real* dh);
 

@@ -22,6 +22,7 @@ class Slab {
   }
 
   int64_t width() const { return width_; }
+  const Real* row(int64_t r) const { return data_.data() + r * stride_; }
   RowsOfReal<Real> rows(int64_t first = 0, int64_t column = 0) {
     return {data_.data() + first * stride_ + column, stride_};
   }

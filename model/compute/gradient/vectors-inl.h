@@ -65,6 +65,9 @@ HWY_INLINE D16 IfNegative(const D16& s, const D16& no, const D16& yes) {
 HWY_INLINE D16 Exp16(const D16& x) {
   return Each([&](int i) { return std::exp(x.v[i]); });
 }
+HWY_INLINE D16 Sigmoid16(const D16& x) {
+  return Each([&](int i) { return 1 / (1 + std::exp(-x.v[i])); });
+}
 HWY_INLINE double Sum16(const D16& x) {
   double sum = 0;
   for (const double v : x.v) sum += v;

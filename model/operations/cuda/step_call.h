@@ -63,17 +63,19 @@ struct KeepCall {
   Rows out;
 };
 
-inline constexpr int kStepCallKinds = 12;
+inline constexpr int kStepCallKinds = 14;
 enum class StepCallKind : int32_t {
   kPrepare,  // changes tables, and puts drawn tokens in place
   kEmbed,
   kLinear,       // of a whole step
   kPrepareRows,  // of a launch of its own: for the tiled linear behind it
   kTiledLinear,  // likewise
+  kTurn,
   kAppend,
   kAttend,
   kFastWeights,
   kMix,
+  kNorm,
   kKeep,
   kSample,
   kNextWave,  // for launches that come once for each wave
@@ -117,10 +119,12 @@ struct alignas(16) StepCall {
     PrepareStep prepare;
     EmbedStep embed;
     LinearStep linear;  // kLinear, kPrepareRows, kTiledLinear
+    TurnCall turn;
     AppendStep append;
     AttendStep attend;
     FastWeightCall fast_weights;
     MixCall mix;
+    NormCall norm;
     KeepCall keep;
     device::SampleCall sample;
   };

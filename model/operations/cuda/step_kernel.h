@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/blocks/attention/attend_cuda.h"
+#include "model/blocks/attention/turn_cuda.h"
 #include "model/blocks/fast_weights/step_cuda.h"
 #include "model/compute/cuda/linear.h"
 #include "model/compute/cuda/sample.h"
@@ -47,6 +48,11 @@ MNEMON_DEVICE LinearCall Bound(const LinearStep& step, const StepNow& now) {
   if (call.key_ranges != nullptr) call.key_ranges += now.wave.first;
   return call;
 }
+MNEMON_DEVICE TurnCall Bound(TurnCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
+  call.positions += now.wave.first;
+  return call;
+}
 MNEMON_DEVICE AppendCall Bound(AppendCall call, const StepNow& now) {
   call.rows = now.wave.rows;
   call.places += now.wave.first;
@@ -62,6 +68,10 @@ MNEMON_DEVICE FastWeightCall Bound(FastWeightCall call, const StepNow& now) {
   return call;
 }
 MNEMON_DEVICE MixCall Bound(MixCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
+  return call;
+}
+MNEMON_DEVICE NormCall Bound(NormCall call, const StepNow& now) {
   call.rows = now.wave.rows;
   return call;
 }
@@ -129,6 +139,8 @@ MNEMON_DEVICE void RunCall(const StepCall& step, const StepNow& now,
   } else if constexpr (kind == StepCallKind::kTiledLinear) {
     TiledLinear(Bound(step.linear, now), step.linear.factor, step.linear.prepared,
                 block.share, block.shared);
+  } else if constexpr (kind == StepCallKind::kTurn) {
+    Turn(Bound(step.turn, now), block.share);
   } else if constexpr (kind == StepCallKind::kAppend) {
     if (step.append.late && now.appends_late) return;
     Append(Bound(step.append.call, now), block.share, wrong);
@@ -138,6 +150,8 @@ MNEMON_DEVICE void RunCall(const StepCall& step, const StepNow& now,
     FastWeights(Bound(step.fast_weights, now), block.share, block.shared, wrong);
   } else if constexpr (kind == StepCallKind::kMix) {
     Mix(Bound(step.mix, now), block.share);
+  } else if constexpr (kind == StepCallKind::kNorm) {
+    Norm(Bound(step.norm, now), block.share);
   } else if constexpr (kind == StepCallKind::kKeep) {
     Keep(Bound(step.keep, now), block.share);
   } else if constexpr (kind == StepCallKind::kSample) {
@@ -159,6 +173,8 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, const StepNow& now,
       return RunCall<StepCallKind::kEmbed>(step, now, block);
     case StepCallKind::kLinear:
       return RunCall<StepCallKind::kLinear>(step, now, block);
+    case StepCallKind::kTurn:
+      return RunCall<StepCallKind::kTurn>(step, now, block);
     case StepCallKind::kAppend:
       return RunCall<StepCallKind::kAppend>(step, now, block);
     case StepCallKind::kAttend:
@@ -167,6 +183,8 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, const StepNow& now,
       return RunCall<StepCallKind::kFastWeights>(step, now, block);
     case StepCallKind::kMix:
       return RunCall<StepCallKind::kMix>(step, now, block);
+    case StepCallKind::kNorm:
+      return RunCall<StepCallKind::kNorm>(step, now, block);
     case StepCallKind::kKeep:
       return RunCall<StepCallKind::kKeep>(step, now, block);
     case StepCallKind::kSample:

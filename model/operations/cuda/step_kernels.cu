@@ -41,6 +41,8 @@ const void* OneCallKernel(StepCallKind kind) {
       return Kernel<StepCallKind::kPrepareRows>();
     case StepCallKind::kTiledLinear:
       return Kernel<StepCallKind::kTiledLinear>();
+    case StepCallKind::kTurn:
+      return Kernel<StepCallKind::kTurn>();
     case StepCallKind::kAppend:
       return Kernel<StepCallKind::kAppend>();
     case StepCallKind::kAttend:
@@ -49,6 +51,8 @@ const void* OneCallKernel(StepCallKind kind) {
       return Kernel<StepCallKind::kFastWeights>();
     case StepCallKind::kMix:
       return Kernel<StepCallKind::kMix>();
+    case StepCallKind::kNorm:
+      return Kernel<StepCallKind::kNorm>();
     case StepCallKind::kKeep:
       return Kernel<StepCallKind::kKeep>();
     case StepCallKind::kSample:

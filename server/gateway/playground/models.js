@@ -3,7 +3,8 @@
 "use strict";
 
 // As in train/palette.h; models take turns.
-const MODEL_COLOURS = ["#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b"];
+const MODEL_COLOURS = ["#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b",
+                       "#178fa9"];
 
 function takeModel(listed, place) {
   const facts = listed.mnemon || {};

@@ -40,6 +40,10 @@ class Layer {
     call.in = {in_.data() + (options_.pick ? 0 : first * shape_.inputs), shape_.inputs};
     if (options_.pick) call.pick = pick_.data() + first;
     if (options_.norm) call.norm = {.gain = gain_.data(), .bias = shift_.data()};
+    if (options_.act >= Act::kGeluTanh) {
+      call.norm.eps = 1e-3f;
+      call.norm.centred = false;
+    }
     if (options_.gate) call.gate = &gate_;
     if (options_.residual) {
       call.residual = {residual_.data() + first * shape_.outputs, shape_.outputs};
@@ -80,7 +84,8 @@ constexpr LinearShape kLinearShapes[] = {
 std::vector<LinearOptions> AllLinearOptions() {
   std::vector<LinearOptions> all;
   for (const WeightFormat format : kFormats) {
-    for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
+    for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid,
+                          Act::kGeluTanh, Act::kSilu}) {
       for (int bits = 0; bits < 32; ++bits) {
         all.push_back({.format = format,
                        .act = act,
@@ -157,7 +162,8 @@ TEST_P(LinearTest, APanelHasItsBitsWhateverTheOthers) {
 }
 
 TEST_P(LinearTest, WhatIsNotANumberStaysSo) {
-  for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
+  for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid,
+                        Act::kGeluTanh, Act::kSilu}) {
     PackedWeights packed(WeightFormat::kFp32);
     const std::vector<float> weights(16, kNotANumber);
     const PlainMatrix part = {

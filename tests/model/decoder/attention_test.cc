@@ -193,7 +193,9 @@ class WholeTest : public testing::Test {
                              .width = kWidth / kHeads,
                              .sees = Attention::Sees::kAll};
   std::optional<NamedTensors> weights_;
-  const Affine norm_{.weight = Normal({kWidth}, 21), .bias = Normal({kWidth}, 22)};
+  const NormTensors norm_{
+      .norm = {},
+      .tensors = {.weight = Normal({kWidth}, 21), .bias = Normal({kWidth}, 22)}};
   const at::Tensor x_ = Normal({kBatch, kQueries, kWidth}, 1);
 };
 
@@ -204,7 +206,7 @@ TEST_F(WholeTest, NormsProjectsAttendsAndMerges) {
     const ScoreMask mask = MustMakeMask(given);
     const AttentionOutput found =
         ForwardWhole(attention_, *weights_, "attn", norm_, x_, mask, Dropout());
-    const Attended expected = AttendedBy(LayerNorm(x_, norm_), mask);
+    const Attended expected = AttendedBy(Normed(x_, norm_), mask);
     EXPECT_LE(RelativeDifference(found.weights, MapsOfBatch(expected.weights, kHeads)),
               1e-12);
     EXPECT_LE(RelativeDifference(found.y, Linear(MergeHeads(expected.mixed, kHeads),

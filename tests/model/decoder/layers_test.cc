@@ -21,6 +21,7 @@
 #include "model/blocks/fast_weights/delta_rule_torch.h"
 #include "model/blocks/feedback_memory/growing_rows_torch.h"
 #include "model/blocks/step_linear_torch.h"
+#include "model/compute/angle_table.h"
 #include "model/operations/cpu_operations.h"
 #include "tests/model/decoder/variants.h"
 
@@ -158,8 +159,7 @@ TEST(SinusoidTest, RowsOfTheTable) {
 }
 
 // What Embed adds for a position.
-std::vector<float> Sinusoids(const SinusoidTable& table, int64_t position,
-                             int64_t width) {
+std::vector<float> Sinusoids(const AngleTable& table, int64_t position, int64_t width) {
   const std::vector<float> zeros(width);
   const int32_t id = 0;
   std::vector<float> row(width);
@@ -176,7 +176,7 @@ std::vector<float> Sinusoids(const SinusoidTable& table, int64_t position,
 
 TEST(SinusoidTest, TableOfTurnsIsTheSame) {
   for (const int64_t width : {1, 2, 5, 6, 128}) {
-    const SinusoidTable table(70000, width);
+    const AngleTable table(70000, SinusoidFrequencies(width));
     std::vector<double> exact(width);
     for (const int64_t position : {0, 1, 255, 256, 257, 4990, 65535, 69999}) {
       SinusoidRow(position, exact);
@@ -187,7 +187,8 @@ TEST(SinusoidTest, TableOfTurnsIsTheSame) {
       }
     }
   }
-  EXPECT_NEAR(Sinusoids(SinusoidTable(3, 4), 2, 4)[3], std::cos(2 * 0.01), 6e-8);
+  EXPECT_NEAR(Sinusoids(AngleTable(3, SinusoidFrequencies(4)), 2, 4)[3],
+              std::cos(2 * 0.01), 6e-8);
 }
 
 TEST(AlibiTest, SlopesOfAnyNumberOfHeads) {

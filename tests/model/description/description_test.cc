@@ -99,13 +99,34 @@ TEST(DescriptionTest, FaultsAreNamed) {
        [](ModelDescription& m) { m.memory = FeedbackMemory{}; }},
       {"whole sequences and a classifier go together",
        [](ModelDescription& m) { m.whole_sequences = true; }},
-      {"different windows",
+      {"3 different windows",
        [](ModelDescription& m) {
          m.layers.push_back(m.layers[0]);
          AttentionOf(m).window = 3;
+         m.layers.push_back(m.layers[0]);
+         AttentionOf(m).window = 4;
        }},
-      {"a context that no block's state has",
-       [](ModelDescription& m) { AttentionOf(m).window = 3; }},
+      {"different windows without a context",
+       [](ModelDescription& m) {
+         AttentionOf(m).window = 3;
+         m.layers.push_back(m.layers[0]);
+         AttentionOf(m).window = 4;
+         m.context = StateSpec::kUnlimited;
+       }},
+      {"rotary positions on 6 numbers of a head",
+       [](ModelDescription& m) { AttentionOf(m).positions = Rotary{.width = 6}; }},
+      {"rotary positions without a context",
+       [](ModelDescription& m) {
+         AttentionOf(m).positions = Rotary{};
+         AttentionOf(m).window = 3;
+         m.context = StateSpec::kUnlimited;
+       }},
+      {"a norm of heads that is not an RMS norm",
+       [](ModelDescription& m) { AttentionOf(m).key_norm = Norm{}; }},
+      {"a norm without an epsilon",
+       [](ModelDescription& m) { m.layers[0][0].norm.eps = 0; }},
+      {"a scale that is not a positive number",
+       [](ModelDescription& m) { AttentionOf(m).scale = -1.0; }},
       {"no hidden width",
        [](ModelDescription& m) { m.layers[0][1].block = FeedForward{.hidden = 0}; }},
       {"the order of features is 8",

@@ -133,6 +133,7 @@ constexpr int64_t kLargerWidth = 3 * 22;
 // Sizes that no block, panel or slice divides.
 ModelConfig Larger(ModelConfig config) {
   config.heads = 3;
+  config.kv_heads = std::min<int64_t>(config.kv_heads, 1);
   config.d_model = kLargerWidth;
   config.d_ff = 300;
   config.vocab = 37;
@@ -215,7 +216,8 @@ class PassTest : public testing::TestWithParam<PassCase> {
   bool IsKept(const std::string& name) const {
     for (size_t i = 0; i < model().layers.size(); ++i) {
       for (const SubLayer& sub : model().layers[i]) {
-        if (sub.norm == Norm::kKept && name.starts_with(BaseOf(i, sub) + ".norm.")) {
+        if (sub.norm.kind == Norm::Kind::kKept &&
+            name.starts_with(BaseOf(i, sub) + ".norm.")) {
           return true;
         }
       }
