@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "model/families/foreign.h"
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/families/foreign_table.h"
+
+namespace mnemon {
+
+std::span<const ForeignFamily> ForeignFamilies() {
+#define MNEMON_MAKE_FAMILY(name) name(),
+  static const ForeignFamily kFamilies[] = {
+      MNEMON_FOREIGN_FAMILIES(MNEMON_MAKE_FAMILY)};
+#undef MNEMON_MAKE_FAMILY
+  return kFamilies;
+}
+
+absl::StatusOr<ForeignModel> ReadForeignModel(std::string_view json) {
+  MNEMON_ASSIGN_OR_RETURN(ForeignConfig config, ForeignConfig::Parse(json));
+  const std::string type = config.Text("model_type");
+  std::vector<std::string> known;
+  for (const ForeignFamily& family : ForeignFamilies()) {
+    if (family.model_type == type) {
+      ForeignModel model = family.read(config);
+      MNEMON_RETURN_IF_ERROR(config.status());
+      MNEMON_RETURN_IF_ERROR(CheckDescription(model.description));
+      return model;
+    }
+    known.emplace_back(family.model_type);
+  }
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("config.json: model_type ", Quoted(type),
+                          " is not supported; supported: ", StrJoin(known, ", "),
+                          DidYouMean(type, known)),
+                   {.reason = "UNSUPPORTED_MODEL", .field = "model_type"});
+}
+
+}  // namespace mnemon

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The table of foreign families: a line for each, and a file of its own in this folder
+// that defines it.
+#pragma once
+
+#include "model/families/foreign.h"
+
+#define MNEMON_FOREIGN_FAMILIES(family)                                               \
+  family(HfLlama) family(HfQwen2) family(HfQwen3) family(HfSmolLm3) family(HfMistral) \
+      family(HfGemma3Text)
+
+namespace mnemon {
+
+#define MNEMON_DECLARE_FAMILY(name) ForeignFamily name();
+MNEMON_FOREIGN_FAMILIES(MNEMON_DECLARE_FAMILY)
+#undef MNEMON_DECLARE_FAMILY
+
+}  // namespace mnemon
