@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sines and cosines of position times frequency for all positions of a context, by the
-// sum of angles from two short tables in binary64: within 1e-12 of the exact numbers up
-// to position 131,072 (docs/numerics.md).
+// sum of angles from two short tables in binary64: within 2e-11 of the exact numbers up
+// to position 131,072 at frequencies of at most 1 (docs/numerics.md).
 #pragma once
 
 #include <cstdint>

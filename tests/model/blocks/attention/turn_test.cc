@@ -105,6 +105,28 @@ TEST_P(TurnTest, NormsAndAddsRows) {
 INSTANTIATE_TEST_SUITE_P(Targets, TurnTest, testing::ValuesIn(TargetsUnderTest()),
                          TargetName);
 
+// docs/numerics.md.
+TEST(RotaryTest, AnglesFarBehindTheStart) {
+  constexpr int64_t kLast = 131072;
+  for (const double theta : {1e4, 5e5}) {
+    const AngleTable table(kLast + 1, FrequenciesOf({.width = 128, .theta = theta}));
+    const AngleView view = table.view();
+    for (int64_t p = kLast; p > 0; p -= 997) {
+      const double* const a = view.coarse + p / view.stride * view.turns;
+      const double* const b = view.fine + p % view.stride * view.turns;
+      for (int64_t i = 0; i < 128; i += 2) {
+        const long double angle =
+            static_cast<long double>(p) *
+            powl(static_cast<long double>(theta), -static_cast<long double>(i) / 128);
+        EXPECT_NEAR(a[i] * b[i + 1] + a[i + 1] * b[i], static_cast<double>(sinl(angle)),
+                    2e-11);
+        EXPECT_NEAR(a[i + 1] * b[i + 1] - a[i] * b[i], static_cast<double>(cosl(angle)),
+                    2e-11);
+      }
+    }
+  }
+}
+
 // Frequencies as their papers say, and what is refused.
 TEST(RotaryTest, Frequencies) {
   const std::vector<double> plain = FrequenciesOf({.width = 8, .theta = 100});
