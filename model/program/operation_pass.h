@@ -127,14 +127,15 @@ class OperationPass {
     }
     k_.Linear(last);
     k_.Sync();
-    NormCall norm{.rows = wave_.rows, .width = program_.width};
     if (behind) {
-      norm.in = norm.room = at_.projected;
-      norm.norm = end.behind;
-      norm.residual = before;
-      norm.scale = end.scale;
-      norm.out = x();
-      k_.Norm(norm);
+      k_.Norm({.rows = wave_.rows,
+               .width = program_.width,
+               .in = at_.projected,
+               .norm = end.behind,
+               .residual = before,
+               .scale = end.scale,
+               .room = at_.projected,
+               .out = x()});
       k_.Sync();
     }
     if (end.after.gain == nullptr) return;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "model/blocks/ends/forward_torch.h"
 
-#include <cmath>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "model/blocks/ends/step.h"
 
-#include <cmath>
-
 #include "model/blocks/ends/sinusoid.h"
 #include "model/compute/tensor_names.h"
 
