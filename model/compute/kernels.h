@@ -164,12 +164,12 @@ struct EmbedCall {
   Rows out;
 };
 
-enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid, kGeluTanh, kSilu };
+enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid, kGeluTanh, kSilu, kTanh };
 
 struct KeyRange;
 
 // out = [residual +] scale act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)], row
-// by row. `residual` may be `out`.
+// by row, and where there is a cap, cap tanh of that. `residual` may be `out`.
 struct LinearCall {
   int64_t rows = 0;
   ConstRows in{nullptr, 0};       // [rows, K]
@@ -181,6 +181,7 @@ struct LinearCall {
   const MatrixView* gate = nullptr;
   ConstRows residual{nullptr, 0};  // [rows, N]; null data: none
   float scale = 1.0f;
+  float cap = 0.0f;  // 0: none; without a residual
   // Where a row's range is empty, it becomes the residual; null: no row's is.
   const KeyRange* key_ranges = nullptr;
   Rows out;  // [rows, N]

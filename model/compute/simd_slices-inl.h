@@ -42,6 +42,7 @@ struct LinearEnding {
   const LinearCall& call;
   const MatrixView& matrix;
   bool factor;
+  bool scaled = call.scale != 1.0f || call.cap > 0.0f;
 
   Part slices() const { return {0, matrix.slices()}; }
 
@@ -56,7 +57,10 @@ struct LinearEnding {
       sum = Activated16(sum, call.act);
     }
     const bool last = factor == (call.gate != nullptr);
-    if (last && call.scale != 1.0f) sum = Mul(Set16(call.scale), sum);
+    if (last && scaled) {
+      sum = Mul(Set16(call.scale), sum);
+      if (call.cap > 0.0f) sum = Mul(Set16(call.cap), Tanh16(sum));
+    }
     if (last && call.residual.data != nullptr) {
       const V16 before = LoadSome16(call.residual.row(row) + n, count);
       sum = SeesNothing(call.key_ranges, row) ? before : Add(before, sum);

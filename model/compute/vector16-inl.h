@@ -358,6 +358,17 @@ HWY_INLINE V16 GeluTanh16(const V16& x) {
   return Mul(x, Sigmoid16(Mul(x, Fma(Mul(x, x), Set16(kCubic), Set16(kLinear)))));
 }
 
+HWY_INLINE V16 Tanh16(const V16& x) {
+  const V16 size = Abs(x), square = Mul(x, x);
+  V16 p = Set16(kTanhTerms[0]);
+  for (int k = 1; k < 5; ++k) p = Fma(p, square, Set16(kTanhTerms[k]));
+  const V16 near = Fma(Mul(x, square), p, x);
+  const V16 e = Exp16(Mul(Set16(-2.0f), size));
+  const V16 far = Div(Sub(Set16(1.0f), e), Add(Set16(1.0f), e));
+  return IfNegative(Sub(size, Set16(kTanhNear)), near,
+                    IfNegative(x, Sub(Zero16(), far), far));
+}
+
 HWY_INLINE V16 Activated16(const V16& x, Act act) {
   switch (act) {
     case Act::kNone:
@@ -372,6 +383,8 @@ HWY_INLINE V16 Activated16(const V16& x, Act act) {
       return GeluTanh16(x);
     case Act::kSilu:
       return Silu16(x);
+    case Act::kTanh:
+      return Tanh16(x);
   }
   return x;
 }

@@ -54,6 +54,11 @@ std::vector<std::string> BlockFaults(const ModelDescription& model,
     if (attention.groups != attention.heads) {
       faults.emplace_back("groups of several heads over whole sequences");
     }
+    if (attention.turns() || attention.gated || attention.cap || attention.scale) {
+      faults.emplace_back(
+          "rotary positions, norms of heads, a gate, a cap or a scale over whole "
+          "sequences");
+    }
   } else if (attention.sees == Attention::Sees::kAll) {
     faults.emplace_back("attention to what follows, token by token");
   }
@@ -248,8 +253,10 @@ absl::Status CheckDescription(const ModelDescription& model) {
   require(bounded || model.embedding.positions == Embedding::Positions::kNone,
           "positions of the embedding without a context");
   require(bounded || !model.whole_sequences, "whole sequences without a context");
-  require(!model.head.classifier || model.head.scale == 1,
-          "scaled logits of a classifier");
+  require(!model.head.classifier || (model.head.scale == 1 && !model.head.cap),
+          "scaled or capped logits of a classifier");
+  require(!model.head.cap || (*model.head.cap > 0 && std::isfinite(*model.head.cap)),
+          "a cap of logits that is not a positive number");
   require(model.head.norm.applies(), "a head without a norm");
   require(std::isfinite(model.head.scale) && std::isfinite(model.embedding.scale),
           "a scale that is not finite");

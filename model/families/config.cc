@@ -39,7 +39,7 @@ MNEMON_ENUM_NAMES(UpdateRule, "delta", "sum")
 MNEMON_ENUM_NAMES(Normalise, "none", "z")
 MNEMON_ENUM_NAMES(Projection, "per_layer", "shared")
 MNEMON_ENUM_NAMES(PositionBias, "free", "tied")
-MNEMON_ENUM_NAMES(Activation, "relu", "gelu", "gelu_tanh", "silu")
+MNEMON_ENUM_NAMES(Activation, "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 MNEMON_ENUM_NAMES(Mask, "none", "causal")
 
 #undef MNEMON_ENUM_NAMES

@@ -117,6 +117,8 @@ float Activate(float x, Act act) {
              (1.0f + std::tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
     case Act::kSilu:
       return x / (1.0f + std::exp(-x));
+    case Act::kTanh:
+      return std::tanh(x);
   }
   return x;
 }
@@ -168,6 +170,7 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
       float y = Activate(Product(call.weights, in, n), call.act);
       if (call.gate != nullptr) y *= Product(*call.gate, in, n);
       y *= call.scale;
+      if (call.cap > 0) y = call.cap * std::tanh(y);
       if (call.residual.data != nullptr) y += call.residual.row(r)[n];
       call.out.row(r)[n] = y;
     }

@@ -43,6 +43,7 @@ void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part position
       score += call.relative_bias[head * call.table_rows + table_row + c];
     }
     score *= call.scale;
+    if (call.cap > 0) score = call.cap * std::tanh(score);
     if (call.slopes != nullptr) {
       score -= double{call.slopes[head]} * static_cast<double>(distance - c);
     }

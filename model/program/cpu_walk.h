@@ -44,6 +44,7 @@ void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
                    .norm = op.norm,
                    .weights = op.head,
                    .scale = op.scale,
+                   .cap = op.cap,
                    .out = {logits, op.head.outputs}});
 }
 

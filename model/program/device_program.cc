@@ -177,6 +177,7 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                .norm = program.logits.norm,
                .weights = program.logits.head,
                .scale = program.logits.scale,
+               .cap = program.logits.cap,
                .out = rows.logits});
   head.Sync();
   DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};

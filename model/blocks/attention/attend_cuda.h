@@ -106,7 +106,7 @@ class AttendUnit {
     for (int i = thread_; i < width_; i += team_) {
       const float sum = columns()[i] + columns()[width_ + i];
       if (alone) {
-        out()[i] = Flushed(sum * Divide(1.0f, total));
+        out()[i] = Flushed(Gated(sum * Divide(1.0f, total), i));
       } else {
         sums()[number * width_ + i] = sum;
       }
@@ -149,6 +149,12 @@ class AttendUnit {
     return scratch_.arrived + row_ * call_.heads + head_;
   }
 
+  MNEMON_DEVICE float Gated(float y, int i) const {
+    if (call_.gate_offset == 0) return y;
+    return y *
+           Sigmoid(call_.query.row(row_)[call_.QueryAt(head_) + call_.gate_offset + i]);
+  }
+
   MNEMON_DEVICE static int Place() { return Lane() % kBlockPositions; }
   // Of the b-th block of the group.
   MNEMON_DEVICE bool Sees(int b, int place) const {
@@ -177,6 +183,7 @@ class AttendUnit {
     if (call_.relative_bias != nullptr)
       score += call_.relative_bias[head_ * call_.table_rows + row];
     score *= call_.scale;
+    if (call_.cap > 0.0f) score = Tanh(score) * call_.cap;
     if (call_.slopes != nullptr) {
       const float distance =
           static_cast<float>(range_.query - block) - static_cast<float>(Place());
@@ -297,7 +304,7 @@ class AttendUnit {
     TeamBarrier(team_);
     const float total = Combined(totals(), 1);
     for (int i = thread_; i < width_; i += team_) {
-      out()[i] = Flushed(Combined(sums() + i, width_) * Divide(1.0f, total));
+      out()[i] = Flushed(Gated(Combined(sums() + i, width_) * Divide(1.0f, total), i));
     }
   }
   // By now the peaks are factors.

@@ -65,6 +65,7 @@ class Attention {
     }
     Grow(scratch_.dscores, kBlock * score_stride_);
     if (masked()) Grow(scratch_.kept, kBlock * score_stride_);
+    if (capped()) Grow(scratch_.slopes, score_stride_);
     if (relative()) {
       Grow(scratch_.dbias, WholePanels(shape_.farthest() + 1));
       std::fill(scratch_.dbias.begin(), scratch_.dbias.end(), Real{0});
@@ -89,6 +90,7 @@ class Attention {
 
   bool masked() const { return head_.dropout.mask != nullptr; }
   bool relative() const { return head_.relative != nullptr; }
+  bool capped() const { return head_.cap > 0; }
   // With room for what rows read before and behind the distances that there are.
   int64_t RelativeStride() const {
     return kMargin + WholePanels(shape_.keys()) + WholePanels(kBlock) +
@@ -174,6 +176,7 @@ class Attention {
             .relative =
                 relative() ? RelativeRow(block, i) + RelativeBegin(block, i) : nullptr,
             .slope = head_.slope,
+            .cap = head_.cap,
             .query = shape_.memory + i - block.keys.begin,
             .scores = Row(scratch_.scores, block, i),
             .keys = block.keys.size()};
@@ -221,7 +224,9 @@ class Attention {
                                .out = scratch_.dscores.data(),
                                .out_stride = score_stride_});
     for (int64_t i = first; i < block.queries.end; ++i) {
-      SoftmaxAgain(RowOf(block, i), head_.moments[i]);
+      SoftmaxRow<Real> row = RowOf(block, i);
+      if (capped()) row.slopes = scratch_.slopes.data();
+      SoftmaxAgain(row, head_.moments[i]);
       Real* const weights = Row(scratch_.scores, block, i);
       Real* const dweights = Row(scratch_.dscores, block, i);
       if (masked()) {
@@ -230,7 +235,8 @@ class Attention {
         MultiplyBy(keys, dweights, mask, dweights);
       }
       const Real delta = DotProduct<Real>(width, to.dout.row(i), head_.out.row(i));
-      SoftmaxBackward(keys, weights, delta, head_.scale, dweights);
+      SoftmaxBackward<Real>(keys, weights, delta, head_.scale,
+                            capped() ? scratch_.slopes.data() : nullptr, dweights);
       std::copy_n(to.dout.row(i), width, scratch_.out.data() + (i - first) * stride_);
     }
     const auto transposed = [&](const Real* a, int64_t a_stride, int64_t count,

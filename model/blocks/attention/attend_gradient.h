@@ -3,6 +3,7 @@
 // Need", equation 1; relative positions as in "Transformer-XL", section 3.3, with
 // learned tables):
 //   s(i,j) = c ((q_i + u).k_j + q_i.R[d] + S[d]) - slope |d|,   d = M + i - j
+// capped where there is a cap,
 //   o_i = sum_j drop(softmax_j(s_i))_j v_j
 // In blocks of queries: of the weights, only two numbers per query are kept, and the
 // backward pass computes them again.
@@ -63,6 +64,7 @@ struct AttentionScratch {
   AlignedVector<Real> queries, plain_queries;  // of a block: with u and without
   AlignedVector<Real> scores, kept, dscores;   // [queries of a block, J]
   AlignedVector<Real> relative;                // [queries of a block, distances]
+  AlignedVector<Real> slopes;                  // [J], of a query's capped scores
   AlignedVector<Real> dbias;                   // [distances]
   AlignedVector<Real> out;                     // [queries of a block, K]
   std::vector<float> mask;                     // [J]
@@ -74,6 +76,7 @@ struct AttentionHead {
   AttentionShape shape;
   Real scale = 1;  // c
   Real slope = 0;
+  Real cap = 0;                                  // of scores; 0: none
   const RelativeHead<Real>* relative = nullptr;  // null: none
   AttentionDropout dropout;
   RowsOfReal<const Real> query;                     // [T, K]

@@ -181,9 +181,13 @@ class AttendTile {
     float total = first[facts + 1];
     if (groups > 1) total = Combine(first, groups);
     const V16 scale = Set16(1.0f / total);
+    const float* const gate =
+        call_.gate_offset > 0 ? unit.query + call_.gate_offset : nullptr;
     for (int64_t i = 0; i < width; i += 16) {
       const int64_t left = width - i;
-      StoreSome16(Flush(Mul(LoadSome16(first + i, left), scale)), out + i, left);
+      V16 y = Mul(LoadSome16(first + i, left), scale);
+      if (gate != nullptr) y = Mul(y, Sigmoid16(LoadSome16(gate + i, left)));
+      StoreSome16(Flush(y), out + i, left);
     }
   }
 

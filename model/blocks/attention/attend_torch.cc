@@ -12,6 +12,7 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 
 namespace mnemon {
@@ -69,9 +70,15 @@ at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
 at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
                             const ScoreMask& mask) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
-  const at::Tensor scores = mask.bias.defined()
-                                ? at::baddbmm(mask.bias, q, k.transpose(1, 2), 1, scale)
-                                : at::bmm(q * scale, k.transpose(1, 2));
+  at::Tensor scores;
+  if (mask.cap > 0) {
+    scores = at::tanh(at::bmm(q * (scale / mask.cap), k.transpose(1, 2))) * mask.cap;
+    if (mask.bias.defined()) scores = scores + mask.bias;
+  } else if (mask.bias.defined()) {
+    scores = at::baddbmm(mask.bias, q, k.transpose(1, 2), 1, scale);
+  } else {
+    scores = at::bmm(q * scale, k.transpose(1, 2));
+  }
   // Not all of autocast's devices leave bfloat16 here by themselves.
   const at::Tensor weights =
       at::softmax(scores, -1, at::toOpMathType(scores.scalar_type()));

@@ -36,6 +36,7 @@ at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
 struct ScoreMask {
   at::Tensor bias;   // [T, J] or [H*B, T, J]; undefined: nothing
   at::Tensor empty;  // [T, 1] or [H*B, T, 1], boolean; undefined: no such query
+  double cap = 0;    // cap tanh(score / cap) ahead of that; 0: none
 };
 
 // softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key. Float32 where

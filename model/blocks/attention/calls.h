@@ -15,7 +15,8 @@ inline constexpr int kMostReaches = 2;
 
 // Scaled dot-product attention of each row and head over its range of keys:
 //   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
-//   out = sum_j softmax(s)_j v_j
+// or cap tanh(scale q.k_j),
+//   out = sum_j softmax(s)_j v_j [* sigmoid(gate)]
 // Within a block keys are columns [G K][16], values rows, group by group [G][16][K],
 // and f, which is there with G = H alone, columns [H][16].
 struct AttendCall {
@@ -25,8 +26,10 @@ struct AttendCall {
   int64_t sharing = 1;  // heads of a group, which share keys and values: H / G
   int64_t width = 0;    // K of a head
   float scale = 1.0f;
+  float cap = 0.0f;             // 0: none
   ConstRows query{nullptr, 0};  // [rows], see QueryAt
   int64_t group_stride = 0;     // from a group's first query to the next group's
+  int64_t gate_offset = 0;      // from a head's query to its gate [K]; 0: none
   Rows out;                     // [rows, H K]
   const KeyRange* key_ranges = nullptr;
   int64_t groups = 0;      // the most of KeyGroups over the rows

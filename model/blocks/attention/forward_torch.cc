@@ -7,6 +7,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/sigmoid.h>
 
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -29,11 +30,14 @@ at::Tensor Kept(int64_t kept, const at::Tensor& all) {
   return all.size(1) <= kept ? all : all.narrow(1, all.size(1) - kept, kept);
 }
 
+// `z`: the inputs of the queries, which gates are made of.
 AttentionOutput Finish(const Attention& a, const NamedTensors& weights,
-                       const std::string& base, const Attended& attended) {
-  return {
-      .y = Linear(MergeHeads(attended.mixed, a.heads), weights.Map(base + ".output")),
-      .weights = MapsOfBatch(attended.weights, a.heads)};
+                       const std::string& base, const at::Tensor& z,
+                       const Attended& attended) {
+  at::Tensor mixed = MergeHeads(attended.mixed, a.heads);
+  if (a.gated) mixed = mixed * at::sigmoid(Linear(z, weights.Map(base + ".gate")));
+  return {.y = Linear(mixed, weights.Map(base + ".output")),
+          .weights = MapsOfBatch(attended.weights, a.heads)};
 }
 
 }  // namespace
@@ -108,9 +112,9 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
     }
     return ShareHeads(SplitHeads(all, a.groups), a.groups, a.sharing());
   };
-  at::Tensor q =
-      turned(".query_norm", a.heads, a.query_norm,
-             Linear(z.narrow(1, z.size(1) - time, time), weights.Map(base + ".query")));
+  const at::Tensor own = z.narrow(1, z.size(1) - time, time);
+  at::Tensor q = turned(".query_norm", a.heads, a.query_norm,
+                        Linear(own, weights.Map(base + ".query")));
   if (a.scale) q = q * (*a.scale * std::sqrt(static_cast<double>(a.width)));
   RelativeQuery query{.q = SplitHeads(q, a.heads), .bias = {}};
   const at::Tensor k = rows(".key", 0), v = rows(".value", 1);
@@ -128,8 +132,10 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
         {.zero_row = relative->zero_row, .farthest = std::min(keys - 1, ReachOf(a))},
         keys, query.bias);
   }
-  return Finish(a, weights, base,
-                Attend(query.q, k, v, {.bias = query.bias, .empty = {}}, call.drop));
+  return Finish(
+      a, weights, base, own,
+      Attend(query.q, k, v, {.bias = query.bias, .empty = {}, .cap = a.cap.value_or(0)},
+             call.drop));
 }
 
 AttentionOutput ForwardWhole(const Attention& a, const NamedTensors& weights,
@@ -144,7 +150,7 @@ AttentionOutput ForwardWhole(const Attention& a, const NamedTensors& weights,
     return ShareHeads(heads_of(part, a.groups), a.groups, a.sharing());
   };
   return Finish(
-      a, weights, base,
+      a, weights, base, z,
       Attend(heads_of(".query", a.heads), kept(".key"), kept(".value"), mask, drop));
 }
 

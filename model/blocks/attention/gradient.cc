@@ -19,6 +19,8 @@ AttentionOptions OptionsOf(const Attention& a, bool whole, int64_t context, bool
   options.causal = a.sees == Attention::Sees::kPast;
   options.reach = a.window && !a.whole_segments ? *a.window : std::min(context, kAny);
   options.most_keys = ring ? kAny : context;
+  options.scale = a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.width)));
+  options.cap = a.cap.value_or(0);
   if (a.alibi()) options.slopes = AlibiSlopes(a.heads);
   if (const RelativePositions* relative = a.relative()) {
     options.zero_row = relative->zero_row;
@@ -48,13 +50,12 @@ AttentionBlock<Real>::AttentionBlock(const Attention& attention,
       head_width_(attention.width),
       all_(heads_ * head_width_),
       kept_(attention.groups * head_width_),
-      scale_(static_cast<Real>(
-          attention.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_width_))))),
       norm_(layout, place),
       query_(layout, place.base + ".query", all_, width_),
       key_(layout, place.base + ".key", kept_, width_),
       value_(layout, place.base + ".value", kept_, width_),
       output_(layout, place.base + ".output", width_, all_),
+      gate_(attention, place.base, width_, layout),
       turns_{
           {attention, attention.query_norm, place.base + ".query_norm", heads_, layout},
           {attention, attention.key_norm, place.base + ".key_norm", attention.groups,
@@ -120,6 +121,7 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   turns_.key.Reserve(step);
   end_.Reserve(rows);
   for (Slab<Real>* slab : {&queries_, &mixed_}) slab->Reserve(rows, all_);
+  gate_.Reserve(step);
   for (Slab<Real>* slab : {&keys_, &values_}) slab->Reserve(rows, kept_);
   softmax_.resize(static_cast<size_t>(rows * heads_));
   AttentionBlockRows<Real>& g = *shared_;
@@ -146,6 +148,7 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
 
 template <class Real>
 void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
+  gate_.Pack(step, worker, workers);
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) {
     map->Pack(step.weights, step.gradients != nullptr, worker, workers);
   }
@@ -166,9 +169,10 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
   const int64_t kept = head / sharing_ * head_width_;
   AttentionHead<Real> out = {
       .shape = Shape(step),
-      .scale = scale_,
+      .scale = static_cast<Real>(options_.scale),
       .slope =
           options_.slopes.empty() ? Real{0} : static_cast<Real>(options_.slopes[head]),
+      .cap = static_cast<Real>(options_.cap),
       .relative = tables_ ? &tables_->head(head) : nullptr,
       .dropout = {},
       .query = queries_.rows(row, column),
@@ -210,6 +214,7 @@ void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part m
   project(query_, rows, z, queries_);
   project(key_, rows, z, keys_);
   project(value_, rows, z, values_);
+  gate_.Project(step, rows, z);
   turns_.query.Forward(step, rows, queries_.rows());
   turns_.key.Forward(step, rows, keys_.rows());
   if (!projects_memory()) return;
@@ -235,9 +240,10 @@ template <class Real>
 void AttentionBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                   PassScratch<Real>& scratch) {
+  gate_.Forward(rows, mixed_.rows());
   end_.Forward(step, Team::Alone(), output_,
                {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows,
-               mixed_.rows(), x, out, scratch);
+               gate_.Outputs(mixed_.rows()), x, out, scratch);
 }
 
 template <class Real>
@@ -247,6 +253,7 @@ void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
   end_.Backward(step, Team::Alone(), output_,
                 {.layer = site_, .kind = DropoutKind::kAttentionOutput}, rows, dout,
                 shared_->dout, shared_->dmixed.rows(), scratch);
+  gate_.Backward(rows, mixed_.rows(), shared_->dmixed.rows());
 }
 
 template <class Real>
@@ -303,6 +310,7 @@ void AttentionBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows
   add(query_, g.dquery, {});
   add(key_, g.dkey, dnormed);
   add(value_, g.dvalue, dnormed);
+  gate_.ProjectBackward(rows, dnormed);
   norm_.Backward(step.weights, rows, x, g.dnormed.rows(), end_.OfSum(dout), dx);
 }
 
@@ -317,12 +325,13 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
     map.AddJobs({{layout, dy.data, dy.stride, in.data, in.stride}}, step.shards,
                 step.gradients, jobs);
   };
-  add(output_, end_.OfMap(step, dout, g.dout), mixed_.rows());
+  add(output_, end_.OfMap(step, dout, g.dout), gate_.Outputs(mixed_.rows()));
   end_.AddJobs(step, dout, jobs);
   const RowsOfReal<const Real> z = norm_.rows(0, x);
   add(query_, g.dquery.rows(), z);
   add(key_, g.dkey.rows(), z);
   add(value_, g.dvalue.rows(), z);
+  gate_.AddJobs(step, z, jobs);
   norm_.AddJobs(step, x, g.dnormed.rows(), jobs);
   turns_.query.AddJobs(step, jobs);
   turns_.key.AddJobs(step, jobs);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/blocks/attention/attend_gradient.h"
+#include "model/blocks/attention/output_gate.h"
 #include "model/blocks/attention/relative_gradient.h"
 #include "model/blocks/attention/settings.h"
 #include "model/blocks/attention/turn_gradient.h"
@@ -39,6 +40,8 @@ struct AttentionOptions {
   int64_t reach = 0;     // keys before its own that a query sees, where causal
   int64_t zero_row = 0;  // of the tables, distance 0; where positions are relative
   std::vector<double> slopes;  // of ALiBi, of each head; empty: none
+  double scale = 1;            // of scores
+  double cap = 0;              // of scores; 0: none
 };
 
 // Rows that the blocks of all layers use in turn.
@@ -112,9 +115,9 @@ class AttentionBlock final : public MixerBlock<Real> {
   const std::shared_ptr<AttentionBlockRows<Real>> shared_;
   const int64_t site_, width_, heads_, sharing_, head_width_;
   const int64_t all_, kept_;  // H K, G K
-  const Real scale_;
   InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
+  OutputGate<Real> gate_;
   struct {
     HeadTurn<Real> query, key;
   } turns_;

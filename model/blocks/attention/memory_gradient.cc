@@ -272,10 +272,10 @@ void FeedbackAttention<Real>::MixBackward(const PassStep<Real>& step,
       if (step.dropout) {
         const float* const mask = Mask(step, token, b, h, scratch);
         MultiplyBy(n, dscores, mask, dscores);
-        SoftmaxBackward(n, weights, delta, scale_, dscores);
+        SoftmaxBackward<Real>(n, weights, delta, scale_, nullptr, dscores);
         MultiplyBy(n, weights, mask, weights);
       } else {
-        SoftmaxBackward(n, weights, delta, scale_, dscores);
+        SoftmaxBackward<Real>(n, weights, delta, scale_, nullptr, dscores);
       }
       for (int64_t j = block; j < n; ++j) {
         Real* const dvalue = memory.dvalues(b, h, token.base) + j * row_stride_;

@@ -54,10 +54,10 @@ HWY_INLINE int64_t TableRow(const AttendCall& call, const AttendUnit& unit,
 
 HWY_INLINE bool IsBiased(const AttendCall& call) {
   return call.fold_offset >= 0 || call.relative_bias != nullptr ||
-         call.slopes != nullptr;
+         call.slopes != nullptr || call.cap > 0.0f;
 }
 
-// Scaled, with all biases that there are.
+// Scaled, with all biases that there are, or capped.
 HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t block,
                          V16 score) {
   if (call.fold_offset >= 0) {
@@ -69,6 +69,7 @@ HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t
                               TableRow(call, unit, block)));
   }
   score = Mul(score, Set16(call.scale));
+  if (call.cap > 0.0f) score = Mul(Tanh16(score), Set16(call.cap));
   if (call.slopes != nullptr) {
     const float nearest =
         static_cast<float>(unit.key_range->query - block * kBlockPositions);

@@ -50,6 +50,14 @@ std::vector<std::string> FaultsOf(const Attention& a, int64_t context) {
           "a scale that is not a positive number");
   require(!a.scale || (a.relative() == nullptr && a.sees == Attention::Sees::kPast),
           "a scale beside relative positions or attention to more than the past");
+  require(!a.cap || (*a.cap > 0 && std::isfinite(*a.cap)),
+          "a cap of scores that is not a positive number");
+  require(!a.cap || (a.relative() == nullptr && !a.alibi() &&
+                     a.sees == Attention::Sees::kPast),
+          "a cap of scores beside position terms or attention to more than the past");
+  require(!a.gated || a.sees == Attention::Sees::kPast,
+          "a gate on attention to more than the past");
+  require(a.gated || !a.biases.gate, "a bias of a gate that is not there");
   if (const Rotary* rotary = a.rotary()) {
     for (std::string& fault : FaultsOf(*rotary, a.width)) {
       faults.push_back(std::move(fault));
@@ -57,7 +65,8 @@ std::vector<std::string> FaultsOf(const Attention& a, int64_t context) {
     require(context != StateSpec::kUnlimited, "rotary positions without a context");
   }
   const bool inputs = a.carries == Attention::Carries::kInputs;
-  require(!inputs || !a.turns(), "inputs are carried with rotary positions or norms");
+  require(!inputs || (!a.turns() && !a.gated && !a.cap),
+          "inputs are carried with rotary positions, norms, gates or caps");
   require(!inputs || (a.sees == Attention::Sees::kPast && a.window),
           "inputs are carried in a window of the past alone");
   require(!a.whole_segments || (inputs && a.relative() != nullptr),
@@ -91,6 +100,7 @@ void AddTensors(const Attention& a, const std::string& base, int64_t width,
     list.Linear(base + ".key", kept, width, a.biases.key);
     list.Linear(base + ".value", kept, width, a.biases.value);
   }
+  if (a.gated) list.Linear(base + ".gate", all, width, a.biases.gate);
   list.Norm(base + ".query_norm", a.width, a.query_norm);
   list.Norm(base + ".key_norm", a.width, a.key_norm);
   if (const RelativePositions* relative = a.relative()) {

@@ -5,6 +5,9 @@
 //   q_i = W_q z_i + b_q,  k_j = W_k z_j + b_k,  v_j = W_v z_j + b_v
 //   s(i,j) = c q_i.k_j + position term,  c = 1/sqrt(K)
 //   y_i = W_o [sum_j softmax_j(s(i,j)) v_j of every head] + b_o
+// where gated, with every number that W_o reads times its own of sigmoid(W_g z_i + b_g)
+// ("Gated Attention for Large Language Models", Qiu et al., 2025), and with a cap
+//   s(i,j) = cap tanh(c q_i.k_j / cap)             ("Gemma 2", Gemma Team, 2024)
 // "Attention Is All You Need" (Vaswani et al., 2017), section 3.2. With norms of heads
 // q_i and k_j are normed, head by head, ahead of rotary positions. A query head h reads
 // the keys and values of group h G/H ("GQA", Ainslie et al., 2023); G = H but for
@@ -58,6 +61,7 @@ struct Attention {
   enum class Carries { kKeys, kInputs };
   struct Biases {
     bool query = false, key = false, value = false, output = false;
+    bool gate = false;
     bool operator==(const Biases&) const = default;
   };
 
@@ -73,6 +77,8 @@ struct Attention {
   Carries carries = Carries::kKeys;
   Biases biases = {};
   std::optional<double> scale = {};  // c; none: 1/sqrt(K)
+  std::optional<double> cap = {};    // of scores
+  bool gated = false;
   // Of each head, behind its projection; RMS norms.
   Norm query_norm = Norm::None(), key_norm = Norm::None();
   std::variant<std::monostate, Alibi, RelativePositions, Rotary> positions = {};

@@ -57,15 +57,24 @@ AttentionOp MakeAttention(const Attention& a, const std::string& base,
     maps.push_back({base + ".value"});
     op.append = MakeAppend(a, base, spec, entries, weights);
   }
+  AttendCall& attend = op.attend;
+  if (a.gated) {
+    attend.gate_offset = StepWeights::GroupStride(maps, a.width);
+    maps.push_back({base + ".gate", a.sharing()});
+  }
   op.project = weights.ByHead(maps, a.width);
   op.group_stride = StepWeights::GroupStride(maps, a.width);
   if (a.turns()) SetTurn(a, base, angles, weights, op);
   op.output = weights.Linear({base + ".output"}, {.slice = a.width});
-  AttendCall& attend = op.attend;
   attend.heads = a.heads;
   attend.sharing = a.sharing();
   attend.width = a.width;
   attend.scale = ScaleOf(a);
+  if (a.cap) {
+    attend.cap = static_cast<float>(*a.cap);
+    attend.scale = static_cast<float>(
+        a.scale.value_or(1.0 / std::sqrt(static_cast<double>(a.width))) / *a.cap);
+  }
   attend.key_offset = spec.offset(entries.key);
   attend.value_offset = spec.offset(entries.value);
   attend.slopes = MakeSlopes(a, weights);

@@ -18,7 +18,8 @@ namespace mnemon {
 
 // x + W_o attend(W_q norm(x)), in one sub-layer. The matrix that makes queries, keys
 // and values has the rows of a head in panels of its own: `group_stride` outputs for
-// each group, the queries of its heads first, then its key and value where `appends`.
+// each group, the queries of its heads first, then its key and value where `appends`,
+// then the gates of its heads where attend.gate_offset says so.
 struct AttentionOp {
   NormView norm;  // no gain: none
   MatrixView project;

@@ -30,6 +30,7 @@ float Score(const AttendCall& call, const KeyRange& key_range, const float* quer
     score += call.relative_bias[head * call.table_rows + row];
   }
   score *= call.scale;
+  if (call.cap > 0) score = call.cap * std::tanh(score);
   if (call.slopes != nullptr) {
     score = std::fma(-call.slopes[head], static_cast<float>(distance), score);
   }
@@ -114,6 +115,9 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
       const float weight = std::exp(score(p) - most) / total;
       for (int64_t i = at; i < at + call.width; ++i) out[i] += weight * value[i - at];
     }
+    if (call.gate_offset == 0) continue;
+    const float* const gate = call.query.row(r) + call.QueryAt(h) + call.gate_offset;
+    for (int64_t i = 0; i < call.width; ++i) out[at + i] /= 1.0f + std::exp(-gate[i]);
   }
 }
 

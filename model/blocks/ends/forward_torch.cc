@@ -53,6 +53,7 @@ at::Tensor Logits(const Head& head, const NamedTensors& weights, const at::Tenso
                           ? at::linear(z, weights.Get(names::Weight(names::kEmbed)))
                           : Linear(z, weights.Map(names::kHead));
   if (head.scale != 1) logits = logits * head.scale;
+  if (head.cap) logits = at::tanh(logits / *head.cap) * *head.cap;
   const bool norm_logits = head.classifier && head.classifier->norm_logits;
   return norm_logits ? LayerNorm(logits, weights.Map(names::kLogitsNorm)) : logits;
 }

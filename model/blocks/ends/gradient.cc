@@ -17,13 +17,16 @@ LinearMap<Real> MakeHead(const Head& head, int64_t width, int64_t vocab,
   return LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)), vocab, width);
 }
 
+constexpr Hidden kCap = {.act = Activation::kTanh, .gated = false};
+
 template <class Real>
 class LanguageLoss final : public LossBlock<Real> {
  public:
   LanguageLoss(const Head& head, int64_t width, int64_t vocab, const FlatLayout& layout)
       : width_(width),
         vocab_(vocab),
-        scale_(static_cast<Real>(head.scale)),
+        scale_(static_cast<Real>(head.scale / head.cap.value_or(1))),
+        cap_(static_cast<Real>(head.cap.value_or(0))),
         norm_(layout, names::kNorm, width_, head.norm),
         head_(MakeHead<Real>(head, width, vocab, layout)) {
     head_.Reserve();
@@ -34,6 +37,7 @@ class LanguageLoss final : public LossBlock<Real> {
     dnormed_.Reserve(step.rows(), width_);
     moments_.resize(static_cast<size_t>(2 * step.rows()));
     logits_.Reserve(step.rows(), vocab_);
+    if (cap_ > 0) uncapped_.Reserve(step.rows(), vocab_);
     this->ReserveLosses(step.rows());
   }
 
@@ -52,6 +56,12 @@ class LanguageLoss final : public LossBlock<Real> {
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       Real* const logits = logits_.rows(r).data;
       if (scale_ != 1) AddScaled<Real>(vocab_, scale_, logits, nullptr, logits);
+      if (cap_ > 0) {
+        Real* const uncapped = uncapped_.rows(r).data;
+        std::copy_n(logits, vocab_, uncapped);
+        HiddenForward<Real>(kCap, vocab_, uncapped, nullptr, logits);
+        AddScaled<Real>(vocab_, cap_, logits, nullptr, logits);
+      }
       this->ComputeLoss(r, targets[step.Token(r)], vocab_, logits_.rows(r).data);
     }
   }
@@ -59,9 +69,16 @@ class LanguageLoss final : public LossBlock<Real> {
   void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                 RowsOfReal<Real> dx, PassScratch<Real>&) override {
     const int64_t first = rows.begin;
-    for (int64_t r = rows.begin; scale_ != 1 && r < rows.end; ++r) {
+    for (int64_t r = rows.begin; (scale_ != 1 || cap_ > 0) && r < rows.end; ++r) {
       Real* const dlogits = logits_.rows(r).data;
-      AddScaled<Real>(vocab_, scale_, dlogits, nullptr, dlogits);
+      const Real* dproduct = dlogits;
+      if (cap_ > 0) {
+        Real* const uncapped = uncapped_.rows(r).data;
+        HiddenBackward<Real>(kCap, vocab_, dlogits, uncapped, nullptr);
+        dproduct = uncapped;
+      }
+      const Real scale = cap_ > 0 ? scale_ * cap_ : scale_;
+      AddScaled<Real>(vocab_, scale, dproduct, nullptr, dlogits);
     }
     head_.Backward({.rows = rows.size(),
                     .in = logits_.rows(first),
@@ -89,12 +106,13 @@ class LanguageLoss final : public LossBlock<Real> {
   }
 
   const int64_t width_, vocab_;
-  const Real scale_;
+  const Real scale_;  // where there is a cap, divided by it
+  const Real cap_;    // 0: none
   NormMap<Real> norm_;
   LinearMap<Real> head_;
   Slab<Real> normed_, dnormed_;  // [rows, D]
   AlignedVector<Real> moments_;
-  Slab<Real> logits_;  // [rows, V]
+  Slab<Real> logits_, uncapped_;  // [rows, V]; the latter with a cap
 };
 
 }  // namespace

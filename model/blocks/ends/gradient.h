@@ -53,8 +53,7 @@ class LossBlock {
   std::vector<PassLoss> losses_;  // [rows]
 };
 
-// D = `width`, V = `vocab`. Of language models: logits = W LN(x) + b, W being the
-// embedding where tied.
+// D = `width`, V = `vocab`. Of language models, as settings.h says.
 template <class Real>
 std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const Head& head, int64_t width,
                                                   int64_t vocab,

@@ -2,7 +2,8 @@
 // What stands before the first layer of a model and behind the last one, as data.
 //
 //   x = scale E[token] + position;  logits = scale (W_head norm(x) + b_head)
-// each with a scale of its own; where tied W_head = E, without a bias. A classifier has
+// each with a scale of its own; where tied W_head = E, without a bias; with a cap the
+// logits become cap tanh(logits / cap) ("Gemma 2", Gemma Team, 2024). A classifier has
 // a layer in between and, with `norm_logits`, a norm behind it:
 //   logits = LN_V(W_head act(LN(W_in x + b_in)) + b_head)
 // Positions are none, learned rows, or the sinusoids of "Attention Is All You Need"
@@ -40,6 +41,7 @@ struct Head {
   bool tied = false;
   bool bias = true;  // of W_head; where tied there is none
   double scale = 1;
+  std::optional<double> cap = {};  // of logits; not beside a classifier
   std::optional<Classifier> classifier = {};
 
   bool operator==(const Head&) const = default;

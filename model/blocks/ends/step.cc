@@ -20,7 +20,8 @@ LogitsOp MakeLogits(const Head& head, StepWeights& weights) {
   // The embedding is the head when they are tied, and then has no bias.
   return {.norm = weights.Norm(names::kNorm, head.norm),
           .head = weights.Linear({head.tied ? names::kEmbed : names::kHead}),
-          .scale = static_cast<float>(head.scale)};
+          .scale = static_cast<float>(head.scale / head.cap.value_or(1)),
+          .cap = static_cast<float>(head.cap.value_or(0))};
 }
 
 EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& logits,

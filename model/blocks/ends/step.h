@@ -21,8 +21,9 @@ struct EmbedOp {
 
 struct LogitsOp {
   NormView norm;
-  MatrixView head;  // [V, D]
-  float scale = 1.0f;
+  MatrixView head;     // [V, D]
+  float scale = 1.0f;  // where there is a cap, divided by it
+  float cap = 0.0f;    // 0: none
 };
 
 // A call without rows.

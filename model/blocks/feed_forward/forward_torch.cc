@@ -4,7 +4,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
 
 namespace mnemon {
 
@@ -17,9 +19,13 @@ at::Tensor Activate(const at::Tensor& x, Activation activation) {
     case Activation::kGeluTanh:
       return at::gelu(x, "tanh");
     case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kSigmoid:
+      return at::sigmoid(x);
+    case Activation::kTanh:
       break;
   }
-  return at::silu(x);
+  return at::tanh(x);
 }
 
 at::Tensor Forward(const FeedForward& feed, const NamedTensors& weights,

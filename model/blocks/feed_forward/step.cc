@@ -24,6 +24,10 @@ Act ActOf(Activation activation) {
       return Act::kGeluTanh;
     case Activation::kSilu:
       return Act::kSilu;
+    case Activation::kSigmoid:
+      return Act::kSigmoid;
+    case Activation::kTanh:
+      return Act::kTanh;
   }
   return Act::kNone;
 }

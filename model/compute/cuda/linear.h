@@ -59,6 +59,7 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
     return;
   }
   if (call.scale != 1.0f) sum = call.scale * sum;
+  if (call.cap > 0.0f) sum = call.cap * Tanh(sum);
   if (call.residual.data != nullptr) sum = nothing ? before : before + sum;
   *out = Flushed(sum);
 }

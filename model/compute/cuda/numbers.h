@@ -86,6 +86,18 @@ MNEMON_DEVICE float GeluTanh(float x) {
   return x * Sigmoid(x * Fma(x * x, kCubic, kLinear));
 }
 
+MNEMON_DEVICE float Tanh(float x) {
+  constexpr float kTerms[] = {kTanhTerms[0], kTanhTerms[1], kTanhTerms[2],
+                              kTanhTerms[3], kTanhTerms[4]};
+  const float size = fabsf(x), square = x * x;
+  float p = kTerms[0];
+  for (int k = 1; k < 5; ++k) p = Fma(p, square, kTerms[k]);
+  if (size - kTanhNear < 0.0f) return Fma(x * square, p, x);
+  const float e = Exp(-2.0f * size);
+  const float far = Divide(1.0f - e, 1.0f + e);
+  return x < 0.0f ? 0.0f - far : far;
+}
+
 MNEMON_DEVICE float Activated(float x, Act act) {
   switch (act) {
     case Act::kNone:
@@ -100,6 +112,8 @@ MNEMON_DEVICE float Activated(float x, Act act) {
       return GeluTanh(x);
     case Act::kSilu:
       return x * Sigmoid(x);
+    case Act::kTanh:
+      return Tanh(x);
   }
   return x;
 }

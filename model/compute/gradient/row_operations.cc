@@ -156,6 +156,9 @@ void AddColumnSumsHere(const ColumnSums<Real>& sums, const RowPieces& rows,
   }
 }
 
+HWY_INLINE D16 Tanh16(const D16& x) {
+  return Each([&](int i) { return std::tanh(x.v[i]); });
+}
 HWY_INLINE D16 Gelu16(const D16& x) {
   return Each([&](int i) { return 0.5 * x.v[i] * (1 + std::erf(x.v[i] * M_SQRT1_2)); });
 }
@@ -182,6 +185,8 @@ class ActivationRow {
   explicit ActivationRow(Activation act) : act_(act) {}
 
   HWY_INLINE Sixteen<Real> Of(const Sixteen<Real>& x) const {
+    if (act_ == Activation::kSigmoid) return Sigmoid16(x);
+    if (act_ == Activation::kTanh) return Tanh16(x);
     if (act_ == Activation::kGelu) return Gelu16(x);
     if (act_ == Activation::kRelu) return IfNegative(x, Set16(Real{0}), x);
     return Mul(x, Gate(x));
@@ -189,6 +194,14 @@ class ActivationRow {
 
   HWY_INLINE Sixteen<Real> Slope(const Sixteen<Real>& x) const {
     const auto zero = Set16(Real{0}), one = Set16(Real{1});
+    if (act_ == Activation::kSigmoid) {
+      const auto y = Sigmoid16(x);
+      return Mul(y, Sub(one, y));
+    }
+    if (act_ == Activation::kTanh) {
+      const auto y = Tanh16(x);
+      return Sub(one, Mul(y, y));
+    }
     if (act_ == Activation::kGelu) return GeluSlope16(x);
     if (act_ == Activation::kRelu) return IfNegative(Sub(zero, x), one, zero);
     const auto gate = Gate(x);
@@ -323,6 +336,13 @@ void ScaleScores(const SoftmaxRow<Real>& row) {
       const auto distance = IfNegative(away, away, Sub(Set16(Real{0}), away));
       s = Fma(Set16(row.slope), distance, s);
     }
+    if (row.cap > 0) {
+      const auto capped = Tanh16(Mul(s, Set16(Real{1} / row.cap)));
+      s = Mul(Set16(row.cap), capped);
+      if (row.slopes != nullptr) {
+        Store16(Sub(Set16(Real{1}), Mul(capped, capped)), row.slopes + j);
+      }
+    }
     Store16(s, row.scores + j);
   }
   std::fill(row.scores, row.scores + row.first, kNever<Real>);
@@ -366,11 +386,13 @@ void SoftmaxAgainHere(const SoftmaxRow<Real>& row,
 
 template <class Real>
 void SoftmaxBackwardHere(int64_t keys, const Real* weights, Real delta, Real scale,
-                         Real* dweights) {
+                         const Real* slopes, Real* dweights) {
   const auto deltas = Set16(delta), scales = Set16(scale);
   for (int64_t j = 0; j < keys; j += 16) {
     const auto d = Sub(Load16(dweights + j), deltas);
-    Store16(Mul(Mul(d, scales), Load16(weights + j)), dweights + j);
+    auto dscores = Mul(Mul(d, scales), Load16(weights + j));
+    if (slopes != nullptr) dscores = Mul(dscores, Load16(slopes + j));
+    Store16(dscores, dweights + j);
   }
 }
 
@@ -468,8 +490,8 @@ void SoftmaxAgain(const SoftmaxRow<Real>& row, const SoftmaxMoments<Real>& momen
 }
 template <class Real>
 void SoftmaxBackward(int64_t keys, const Real* weights, Real delta, Real scale,
-                     Real* dweights) {
-  Table<Real>().softmax_backward(keys, weights, delta, scale, dweights);
+                     const Real* slopes, Real* dweights) {
+  Table<Real>().softmax_backward(keys, weights, delta, scale, slopes, dweights);
 }
 
 template void NormForward(const NormPass<float>& pass, RowsOfReal<float> z);
@@ -511,9 +533,9 @@ template void SoftmaxAgain(const SoftmaxRow<float>& row,
 template void SoftmaxAgain(const SoftmaxRow<double>& row,
                            const SoftmaxMoments<double>& moments);
 template void SoftmaxBackward(int64_t keys, const float* weights, float delta,
-                              float scale, float* dweights);
+                              float scale, const float* slopes, float* dweights);
 template void SoftmaxBackward(int64_t keys, const double* weights, double delta,
-                              double scale, double* dweights);
+                              double scale, const double* slopes, double* dweights);
 
 }  // namespace mnemon
 #endif

@@ -103,9 +103,11 @@ struct SoftmaxRow {
   Real scale = 1;                  // of scores and position terms
   const Real* relative = nullptr;  // [keys]: added to a score; null: none
   Real slope = 0;                  // ALiBi's: times the distance, taken away
+  Real cap = 0;                    // cap tanh(score / cap) in place of it; 0: none
   int64_t query = 0;               // the key at the query's own position
   Real* scores = nullptr;          // [keys], whole panels; become 0 where not seen
   int64_t keys = 0;
+  Real* slopes = nullptr;  // [keys], set: those of capped scores; null: not needed
 };
 template <class Real>
 struct SoftmaxMoments {
@@ -118,9 +120,10 @@ SoftmaxMoments<Real> Softmax(const SoftmaxRow<Real>& row);
 template <class Real>
 void SoftmaxAgain(const SoftmaxRow<Real>& row, const SoftmaxMoments<Real>& moments);
 
-// dscores[j] = weights[j] (dweights[j] - delta) scale, in place of dweights.
+// dscores[j] = weights[j] (dweights[j] - delta) scale slopes[j], in place of dweights.
+// Null slopes: all are 1.
 template <class Real>
 void SoftmaxBackward(int64_t keys, const Real* weights, Real delta, Real scale,
-                     Real* dweights);
+                     const Real* slopes, Real* dweights);
 
 }  // namespace mnemon

@@ -26,7 +26,7 @@ struct RowTable {
   void (*softmax_again)(const SoftmaxRow<Real>& row,
                         const SoftmaxMoments<Real>& moments);
   void (*softmax_backward)(int64_t keys, const Real* weights, Real delta, Real scale,
-                           Real* dweights);
+                           const Real* slopes, Real* dweights);
 };
 
 }  // namespace mnemon

@@ -47,6 +47,9 @@ class Layer {
     if (options_.gate) call.gate = &gate_;
     if (options_.residual) {
       call.residual = {residual_.data() + first * shape_.outputs, shape_.outputs};
+    } else if (options_.act == Act::kTanh) {
+      call.cap = 0.75f;
+      call.scale = 1.5f;
     }
     call.out = {out.data(), shape_.outputs};
     std::vector<float> scratch(ScratchFloats(call));
@@ -85,8 +88,8 @@ std::vector<LinearOptions> AllLinearOptions() {
   std::vector<LinearOptions> all;
   for (const WeightFormat format : kFormats) {
     for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid,
-                          Act::kGeluTanh, Act::kSilu}) {
-      for (int bits = 0; bits < 32; ++bits) {
+                          Act::kGeluTanh, Act::kSilu, Act::kTanh}) {
+      for (int bits = 0; bits < (act == Act::kTanh ? 16 : 32); ++bits) {
         all.push_back({.format = format,
                        .act = act,
                        .norm = (bits & 1) != 0,
@@ -163,7 +166,7 @@ TEST_P(LinearTest, APanelHasItsBitsWhateverTheOthers) {
 
 TEST_P(LinearTest, WhatIsNotANumberStaysSo) {
   for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid,
-                        Act::kGeluTanh, Act::kSilu}) {
+                        Act::kGeluTanh, Act::kSilu, Act::kTanh}) {
     PackedWeights packed(WeightFormat::kFp32);
     const std::vector<float> weights(16, kNotANumber);
     const PlainMatrix part = {

@@ -16,6 +16,7 @@ struct TargetFunctions {
   Map* exp;
   Map* sigmoid;
   Map* gelu;
+  Map* tanh;
   Map* flush;
 };
 

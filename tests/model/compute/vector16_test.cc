@@ -32,6 +32,7 @@ TargetFunctions MakeFunctions() {
           MapOf<Exp16>,
           MapOf<Sigmoid16>,
           MapOf<Gelu16>,
+          MapOf<Tanh16>,
           MapOf<Flush>};
 }
 
@@ -160,6 +161,8 @@ const Function kFunctions[] = {
     {"gelu", &TargetFunctions::gelu,
      [](double x) { return x * std::erfc(-x * 0.70710678118654752) / 2; }, -1e3, 1e3,
      kErrorOfGelu},
+    {"tanh", &TargetFunctions::tanh, [](double x) { return std::tanh(x); }, -1e30, 1e30,
+     1.2e-7},
     {"flush", &TargetFunctions::flush, [](double x) { return x; }, -1e30, 1e30, 1e-14}};
 
 TEST(Vector16, FunctionsAreTheSameOnEveryTargetAndNearTheTruth) {

@@ -192,7 +192,7 @@ TEST(SetConfigField, NamesKeyAndWhatItTakes) {
       {"d_model", " 6", "an integer"},
       {"gated", "yes", "true or false"},
       {"dropout", "much", "a number"},
-      {"activation", "tanh", "relu, gelu"},
+      {"activation", "softplus", "relu, gelu"},
       {"d_model", "99999999999999999999", "integer"},
   };
   for (const auto& [key, value, wanted] : cases) {

@@ -41,6 +41,7 @@ class Maker {
       if (!window_) model.embedding.positions = PositionsOfEmbedding();
     }
     if (kind_ == RandomKind::kPast && Often(3)) model.head.scale = 0.7;
+    if (kind_ != RandomKind::kWhole && Often(3)) model.head.cap = 2.5;
     if (kind_ == RandomKind::kWhole) {
       model.whole_sequences = true;
       model.embedding.drops = Often(2);
@@ -72,7 +73,7 @@ class Maker {
   }
   // Once in `of` times.
   bool Often(int64_t of) { return From(1, of) == 1; }
-  Activation Drawn() { return static_cast<Activation>(From(0, 3)); }
+  Activation Drawn() { return static_cast<Activation>(From(0, 5)); }
   Norm DrawnNorm() {
     if (Often(5)) return {.kind = Often(2) ? Norm::Kind::kNone : Norm::Kind::kKept};
     return Applied();
@@ -132,6 +133,10 @@ class Maker {
     attention.query_norm = norm();
     attention.key_norm = norm();
     if (Often(2)) attention.scale = 0.1 * static_cast<double>(From(1, 9));
+    if (Often(3) && !attention.alibi())
+      attention.cap = 0.5 * static_cast<double>(From(1, 9));
+    attention.gated = Often(3);
+    attention.biases.gate = attention.gated && Often(2);
     if (context_ == StateSpec::kUnlimited || attention.alibi() || Often(3)) return;
     Rotary rotary{.width = 2 * From(1, attention.width / 2),
                   .theta = 10.0 * static_cast<double>(From(1, 100)),

@@ -16,6 +16,7 @@ int64_t MostGroups(const std::vector<KeyRange>& key_ranges) {
 struct AttendOptions {
   int64_t heads = 2, sharing = 1, width = 16;
   bool relative = false, fold = false, slopes = false;
+  bool capped = false, gated = false;
 };
 
 // Keys and values of one session; what no query may see is not a number.
@@ -68,7 +69,9 @@ class Session {
                             uint32_t first_query, int workers = 1) const {
     const auto rows = static_cast<int64_t>(key_ranges.size());
     const int64_t row = options_.heads * options_.width;
-    const int64_t query_row = options_.heads * Padded(options_.width);
+    const int64_t padded = Padded(options_.width);
+    const int64_t group = (options_.gated ? 2 : 1) * options_.sharing * padded;
+    const int64_t query_row = options_.heads / options_.sharing * group;
     std::vector<float> queries;
     for (int64_t r = 0; r < rows; ++r) {
       const auto query = Drawn(query_row, first_query + static_cast<uint32_t>(r));
@@ -81,13 +84,15 @@ class Session {
                        .width = options_.width,
                        .scale = 1 / std::sqrt(static_cast<float>(options_.width)),
                        .query = {queries.data(), query_row},
-                       .group_stride = options_.sharing * Padded(options_.width),
+                       .group_stride = group,
+                       .gate_offset = options_.gated ? options_.sharing * padded : 0,
                        .out = {out.data(), row},
                        .key_ranges = key_ranges.data(),
                        .groups = MostGroups(key_ranges),
                        .key_offset = 0,
                        .value_offset = value_offset_};
     if (options_.fold) call.fold_offset = fold_offset_;
+    if (options_.capped) call.cap = 1.5f;
     if (options_.slopes) call.slopes = slopes_.data();
     if (options_.relative) {
       call.relative_key = tables_.data() + kBlockPositions;
@@ -115,16 +120,18 @@ std::vector<AttendOptions> AllAttendOptions() {
   constexpr AttendOptions kShapes[] = {{1, 1, 1},  {2, 1, 4},   {4, 1, 16}, {3, 1, 20},
                                        {2, 1, 32}, {1, 1, 40},  {2, 1, 64}, {4, 2, 16},
                                        {6, 3, 20}, {1, 1, 128}, {2, 2, 64}};
-  for (const auto& [heads, sharing, width, relative, fold, slopes] : kShapes) {
+  for (AttendOptions one : kShapes) {
     for (int bits = 0; bits < 8; ++bits) {
-      if (sharing > 1 && (bits & 3) != 0) continue;  // those have keys of their own
-      all.push_back({.heads = heads,
-                     .sharing = sharing,
-                     .width = width,
-                     .relative = (bits & 1) != 0,
-                     .fold = (bits & 2) != 0,
-                     .slopes = (bits & 4) != 0});
+      one.relative = (bits & 1) != 0;
+      one.fold = (bits & 2) != 0;
+      one.slopes = (bits & 4) != 0;
+      if (one.sharing > 1 && (bits & 3) != 0) continue;  // those have keys of their own
+      all.push_back(one);
     }
+    one.relative = one.fold = one.slopes = false;
+    one.capped = one.width != 16;
+    one.gated = one.width != 20;
+    all.push_back(one);
   }
   return all;
 }
