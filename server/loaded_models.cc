@@ -117,12 +117,11 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
     const CheckpointFlag& flag, const ServeModelOptions& options) {
   One one;
   MNEMON_ASSIGN_OR_RETURN(one.served, LoadServedModel(flag.dir, options));
-  const ModelConfig& config = one.served.config;
   one.facts = {.name = flag.name,
                .model_id = one.served.model_id,
-               .architecture = config.architecture,
-               .config_json = ConfigToJson(config),
-               .vocab = config.vocab,
+               .architecture = one.served.architecture,
+               .config_json = one.served.config_json,
+               .vocab = one.served.description.vocab,
                .has_tokenizer = one.served.tokenizer != nullptr,
                .parameters = one.served.parameters,
                .precision = NameOf(one.served.format),

@@ -40,6 +40,7 @@ struct Flags {
   std::string log_format = "text";
   int threads = mnemon::UsableCores();
   mnemon::DecoderFlags decoder;
+  std::optional<int64_t> max_context;
   // Seconds.
   double grace = 30;
   double queue_wait = 60;
@@ -83,6 +84,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(1, 1024)
       .Default("the usable cores");
   mnemon::AddDecoderFlags(app, flags.decoder);
+  mnemon::AddMaxContextFlag(app, flags.max_context);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, at rest or not, at most; how many fit is up to --memory")
       .Between(1, 1 << 30);
@@ -277,7 +279,8 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals,
   if (!decoder.ok()) return Usage(decoder.status());
   engine.pool = &pool;
   engine.sampling = &mnemon::SamplingOperationsOf(flags.decoder.target);
-  mnemon::ServeModelOptions model{.device = flags.device, .decoder = *decoder};
+  mnemon::ServeModelOptions model{
+      .device = flags.device, .max_context = flags.max_context, .decoder = *decoder};
   // A model has a device of its own, with a queue of its own.
   if (flags.device != "cpu") {
     model.open_device = [&flags] { return mnemon::OpenDevice(flags.device); };

@@ -38,9 +38,9 @@ absl::Status RunAttention(const AttentionFlags& flags, const Compute& compute) {
     return UsageError(StrCat("--tokens has ", flags.tokens.size(),
                              " ids, a picture shows at most ", kMostTokens));
   }
-  MNEMON_ASSIGN_OR_RETURN(
-      const ServedModel loaded,
-      LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
+  MNEMON_ASSIGN_OR_RETURN(const ServedModel loaded,
+                          LoadStepForm(flags.checkpoint, compute.device,
+                                       compute.decoder, compute.max_context));
   MNEMON_RETURN_IF_ERROR(RequireWholeSequences(loaded.description));
   const Attention* attention = FirstBlock<Attention>(loaded.description);
   if (attention == nullptr) {

@@ -39,6 +39,7 @@ void AddComputeFlags(Command app, ComputeFlags& flags) {
 void AddStepComputeFlags(Command app, ComputeFlags& flags) {
   AddComputeFlags(app, flags);
   AddDecoderFlags(app, flags.decoder);
+  AddMaxContextFlag(app, flags.max_context);
   flags.steps = true;
 }
 
@@ -67,7 +68,10 @@ absl::Status RunComputing(const ComputeFlags& flags,
     absl::StatusOr<DecoderOptions> decoder = ToDecoderOptions(flags.decoder, pool);
     if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
     decoder->device = driver.get();
-    return body({.device = device, .decoder = *decoder, .device_name = flags.device});
+    return body({.device = device,
+                 .decoder = *decoder,
+                 .max_context = flags.max_context,
+                 .device_name = flags.device});
   } catch (const c10::Error& error) {
     return absl::InternalError(
         StrCat("libtorch: ", std::string(error.what_without_backtrace())));

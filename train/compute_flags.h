@@ -2,7 +2,9 @@
 // The flags of where and how a command computes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -19,6 +21,7 @@ struct ComputeFlags {
   std::string device = "cpu";
   int threads = 0;  // 0 = all cores
   DecoderFlags decoder;
+  std::optional<int64_t> max_context;  // none: the model's
   bool steps = false;  // the command steps: --device is the step form's, too
 };
 
@@ -33,6 +36,7 @@ struct Compute {
   // decoder's.
   at::Device device = at::kCPU;
   DecoderOptions decoder;  // its pool has PoolThreads(threads)
+  std::optional<int64_t> max_context;
 
   std::string device_name = "cpu";
 

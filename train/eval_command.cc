@@ -175,8 +175,8 @@ absl::Status EvalTask(const EvalFlags& flags, const ModelInForm& loaded) {
         StrCat(flags.checkpoint, " has no training/config.toml, so nothing says what ",
                "to evaluate it on"));
   }
-  if (training->model.architecture != loaded.config.architecture ||
-      training->data.classes != loaded.config.vocab) {
+  if (training->model.architecture != loaded.architecture ||
+      training->data.classes != loaded.description.vocab) {
     return absl::FailedPreconditionError(
         StrCat(flags.checkpoint, "/training/config.toml describes another model"));
   }
@@ -207,7 +207,7 @@ absl::Status EvalTask(const EvalFlags& flags, const ModelInForm& loaded) {
 absl::Status RunEval(const EvalFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
                           LoadInForm(flags.checkpoint, flags.form, compute));
-  const std::string& architecture = loaded.config.architecture;
+  const std::string& architecture = loaded.architecture;
   if (!loaded.description.whole_sequences) {
     if (!flags.text.empty()) return EvalText(flags, std::move(loaded), compute);
     return UsageError(StrCat("architecture ", architecture,

@@ -44,27 +44,26 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return StrCat("[", StrJoin(shape, ", "), "]");
 }
 
-void PrintConfig(const ModelConfig& config) {
-  const nlohmann::ordered_json json =
-      nlohmann::ordered_json::parse(ConfigToJson(config));
+void PrintConfig(const std::string& config_json) {
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(config_json);
   std::printf("\nconfig\n");
-  std::vector<Row> rows;
+  size_t width = 0;
+  for (const auto& [key, value] : json.items()) width = std::max(width, key.size());
   for (const auto& [key, value] : json.items()) {
-    rows.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    std::printf("  %-*s  %s\n", static_cast<int>(width), key.c_str(),
+                (value.is_string() ? value.get<std::string>() : value.dump()).c_str());
   }
-  PrintTable(rows);
 }
 
 void PrintParameters(const ServedModel& served) {
   std::printf("\nparameters\n");
   std::vector<Row> rows;
   int64_t bytes = 0;
-  for (const TensorShape& tensor : served.tensors) {
-    int64_t count = 1;
-    for (const int64_t size : tensor.shape) count *= size;
-    bytes += count * (tensor.int8 ? 1 : int64_t{sizeof(float)});
-    Row row = {tensor.name, ShapeText(tensor.shape), StrCat(count)};
-    if (tensor.int8) row.emplace_back("int8");
+  for (const TensorInfo& tensor : served.tensors) {
+    bytes += tensor.end - tensor.begin;
+    Row row = {tensor.name, ShapeText(tensor.shape), StrCat(tensor.elements())};
+    if (tensor.dtype == DType::kI8) row.emplace_back("int8");
+    if (Bits(tensor.dtype) == 16) row.emplace_back(Name(tensor.dtype));
     rows.push_back(std::move(row));
   }
   rows.push_back({"total", "", StrCat(served.parameters)});
@@ -117,7 +116,7 @@ absl::Status RunInspect(const std::string& checkpoint, const Compute& compute) {
               int8 ? "int8; the model_id is that of the fp32 checkpoint it was made of"
                    : NameOf(loaded.format),
               tokenizer.c_str());
-  PrintConfig(loaded.config);
+  PrintConfig(loaded.config_json);
   PrintParameters(loaded);
   if (loaded.decoder != nullptr) {
     PrintState(loaded.decoder->spec());

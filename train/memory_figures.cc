@@ -236,7 +236,8 @@ MemoryFigures DrawMemoryFigures(const std::string& run) {
   absl::StatusOr<LoadedModel> loaded = LoadCheckpoint(run);
   figures.fault = loaded.status();
   if (!loaded.ok()) return figures;
-  figures.architecture = TypedNameOf(loaded->config);
+  figures.architecture =
+      loaded->config ? TypedNameOf(*loaded->config) : loaded->architecture;
   figures.parameters = CountParameters(*loaded->model);
   absl::StatusOr<Groups> groups = DrawGroups(*loaded, run);
   figures.fault = groups.status();

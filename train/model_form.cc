@@ -15,9 +15,10 @@ namespace mnemon {
 absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string& form,
                                        const Compute& compute) {
   if (form == "step") {
-    MNEMON_ASSIGN_OR_RETURN(ServedModel served,
-                            LoadStepForm(dir, compute.device, compute.decoder));
-    return ModelInForm{.config = std::move(served.config),
+    MNEMON_ASSIGN_OR_RETURN(
+        ServedModel served,
+        LoadStepForm(dir, compute.device, compute.decoder, compute.max_context));
+    return ModelInForm{.architecture = std::move(served.architecture),
                        .description = std::move(served.description),
                        .tokenizer = std::move(served.tokenizer),
                        .parameters = served.parameters,
@@ -29,10 +30,13 @@ absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string
     return UsageError(StrCat("--precision ", NameOf(*format),
                              " is for steps: add --form step, or leave it out"));
   }
+  if (compute.max_context) {
+    return UsageError("--max-context is for steps: add --form step, or leave it out");
+  }
   MNEMON_ASSIGN_OR_RETURN(const at::Device device, TensorDevice(compute.device_name));
   MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded, LoadCheckpoint(dir, {.device = device}));
   const int64_t parameters = CountParameters(*loaded.model);
-  return ModelInForm{.config = std::move(loaded.config),
+  return ModelInForm{.architecture = std::move(loaded.architecture),
                      .description = std::move(loaded.description),
                      .tokenizer = std::move(loaded.tokenizer),
                      .parameters = parameters,

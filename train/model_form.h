@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "model/decoder/decoder.h"
-#include "model/families/config.h"
 #include "model/sequence/model.h"
 #include "model/text/tokenizer.h"
 #include "train/compute_flags.h"
@@ -16,7 +15,7 @@
 namespace mnemon {
 
 struct ModelInForm {
-  ModelConfig config;
+  std::string architecture;  // or the model_type
   ModelDescription description;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   int64_t parameters = 0;

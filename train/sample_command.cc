@@ -65,10 +65,10 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
   }
   std::vector<int32_t> ids;
   for (const int64_t id : flags.prompt_tokens) {
-    if (id < 0 || id >= loaded.config.vocab) {
+    if (id < 0 || id >= loaded.description.vocab) {
       return absl::InvalidArgumentError(
           StrCat("--prompt-tokens: token ", id, " at index ", ids.size(),
-                 " is not in 0..", loaded.config.vocab - 1));
+                 " is not in 0..", loaded.description.vocab - 1));
     }
     ids.push_back(static_cast<int32_t>(id));
   }
@@ -115,13 +115,13 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
       StateArena::Create(decoder->spec(),
                          {.slots = 1, .memory = decoder->MakeStateMemory()}));
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
-  std::vector<float> logits(static_cast<size_t>(loaded.config.vocab));
+  std::vector<float> logits(static_cast<size_t>(loaded.description.vocab));
   MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, prompt, logits));
 
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
   SamplerScratch scratch{.operations = &SamplingOperationsOf(target)};
-  PenaltyCounts penalties(sampling, loaded.config.vocab);
+  PenaltyCounts penalties(sampling, loaded.description.vocab);
   std::vector<int32_t> history = prompt;
   for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
     penalties.Update(history);
@@ -144,9 +144,9 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
 
 absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
   MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
-  MNEMON_ASSIGN_OR_RETURN(
-      const ServedModel loaded,
-      LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
+  MNEMON_ASSIGN_OR_RETURN(const ServedModel loaded,
+                          LoadStepForm(flags.checkpoint, compute.device,
+                                       compute.decoder, compute.max_context));
   MNEMON_RETURN_IF_ERROR(RequireAutoregressive(loaded.description));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
   SamplingParams sampling = Rounded(flags.sampling);

@@ -165,17 +165,17 @@ absl::Status RunScore(const ScoreFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
                           LoadInForm(flags.checkpoint, flags.form, compute));
   if (loaded.description.whole_sequences && (flags.form == "step" || flags.chunk > 0)) {
-    return UsageError(StrCat("architecture ", loaded.config.architecture,
+    return UsageError(StrCat("architecture ", loaded.architecture,
                              " takes whole sequences: leave out --form step and "
                              "--chunk"));
   }
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
   absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.description, flags);
   if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
-  MNEMON_RETURN_IF_ERROR(CheckOutputFits(*input, loaded.config.vocab));
+  MNEMON_RETURN_IF_ERROR(CheckOutputFits(*input, loaded.description.vocab));
 
   at::Tensor logits =
-      at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
+      at::empty({input->batch, input->length, loaded.description.vocab}, at::kFloat);
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RowFeed> feed,
                           MakeFeed(loaded, *input));
   MNEMON_RETURN_IF_ERROR(Score(*feed, *input, logits));

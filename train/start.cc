@@ -173,6 +173,9 @@ absl::Status StartFrom(const std::string& from, const Task& task,
   absl::StatusOr<LoadedModel> read = LoadCheckpoint(from);
   if (!read.ok()) return Annotated(read.status(), "train.from");
   const LoadedModel loaded = *std::move(read);
+  if (!loaded.config) {
+    return NoStart(from, {"it is a " + loaded.architecture + " of another project"});
+  }
   if (loaded.tokenizer != nullptr && task.tokenizer() != nullptr &&
       loaded.tokenizer->ToJson() != task.tokenizer()->ToJson()) {
     return NoStart(from, {"its tokens are others than those of data.text"});
@@ -183,9 +186,9 @@ absl::Status StartFrom(const std::string& from, const Task& task,
                       !loaded.description.whole_sequences && attention != nullptr &&
                       attention->carries == Attention::Carries::kKeys;
   if (causal) {
-    const std::vector<std::string> faults = Differences(loaded.config, config);
+    const std::vector<std::string> faults = Differences(*loaded.config, config);
     if (!faults.empty()) return NoStart(from, faults);
-    tensors = FromCausal(loaded.config, config, tensors).Convert();
+    tensors = FromCausal(*loaded.config, config, tensors).Convert();
   }
   std::vector<std::string> faults;
   model.Visit([&](const std::string& name, at::Tensor& weight) {
@@ -196,8 +199,8 @@ absl::Status StartFrom(const std::string& from, const Task& task,
       faults.push_back(StrCat(name, " has another shape"));
     }
   });
-  if (loaded.config.architecture != config.architecture && !causal) {
-    faults = {StrCat("it is of architecture ", loaded.config.architecture)};
+  if (loaded.architecture != config.architecture && !causal) {
+    faults = {StrCat("it is of architecture ", loaded.architecture)};
   }
   if (!faults.empty()) return NoStart(from, faults);
   model.Visit([&](const std::string& name, at::Tensor& weight) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -37,7 +38,7 @@ const TensorView& StepWeights::Get(std::string_view name) const {
   return *view;
 }
 
-void StepWeights::Later(std::initializer_list<std::span<const std::byte>> sources,
+void StepWeights::Later(const std::vector<std::span<const std::byte>>& sources,
                         std::function<void()> fill) {
   Part& part = parts_.emplace_back(std::move(fill));
   for (const std::span<const std::byte> source : sources) {
@@ -72,38 +73,56 @@ void StepWeights::FillLater(const MatrixView& room, const std::string& base,
     }
   };
   if (const TensorView* bias = Find(names::Bias(base)); bias != nullptr) {
-    Later({std::as_bytes(bias->values())}, [room, each_piece, from = bias->values()] {
-      each_piece(0, static_cast<int64_t>(from.size()),
-                 [&](int64_t output, int64_t first, int64_t rows) {
-                   PackedWeights::FillBias(room, output, from.subspan(first, rows));
-                 });
+    Later(BytesOfRows(*bias, 0, bias->rows()), [room, each_piece, bias] {
+      std::vector<float> all(bias->count());
+      ReadRows(*bias, 0, bias->rows(), all.data());
+      each_piece(0, bias->rows(), [&](int64_t output, int64_t first, int64_t rows) {
+        PackedWeights::FillBias(room, output, std::span(all).subspan(first, rows));
+      });
     });
   }
   const TensorView& weights = Get(names::Weight(base));
   const int64_t width = room.inputs, rows = weights.shape[0];
   const int64_t most = std::max<int64_t>(1, kPartFloats / width / kPanel) * kPanel;
-  // Parts of weights of either type, written by `fill`.
-  const auto in_parts = [&](auto all, auto fill) {
+  if (weights.int8 == nullptr) {
     for (int64_t first = 0; first < rows; first += most) {
       const int64_t end = std::min(rows, first + most);
-      const auto some = all.subspan(first * width, (end - first) * width);
-      Later({std::as_bytes(some)}, [room, each_piece, fill, some, width, first, end] {
-        each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
-          fill(room, output, some.subspan((row - first) * width, count * width));
-        });
-      });
+      Later(BytesOfRows(weights, first, end - first),
+            [room, each_piece, from = &weights, width, first, end] {
+              std::vector<float> read;
+              if (from->data == nullptr) {
+                read.resize(static_cast<size_t>((end - first) * width));
+                ReadRows(*from, first, end - first, read.data());
+              }
+              const float* const some =
+                  read.empty() ? from->data + first * width : read.data();
+              each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+                PackedWeights::Fill(
+                    room, output,
+                    {some + (row - first) * width, static_cast<size_t>(count * width)});
+              });
+            });
     }
-  };
-  if (weights.int8 == nullptr) {
-    in_parts(weights.values(), PackedWeights::Fill);
     return;
   }
   MNEMON_CHECK(room.format == WeightFormat::kInt8);
-  in_parts(std::span(weights.int8, weights.count()), PackedWeights::FillInt8Rows);
-  const std::span scales(weights.scales, static_cast<size_t>(rows));
-  Later({std::as_bytes(scales)}, [room, each_piece, scales, rows] {
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t end = std::min(rows, first + most);
+    const auto some = std::span(weights.int8, weights.count())
+                          .subspan(first * width, (end - first) * width);
+    Later({std::as_bytes(some)}, [room, each_piece, some, width, first, end] {
+      each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+        PackedWeights::FillInt8Rows(room, output,
+                                    some.subspan((row - first) * width, count * width));
+      });
+    });
+  }
+  const std::span stored(weights.scales, static_cast<size_t>(rows) * sizeof(float));
+  Later({stored}, [room, each_piece, stored, rows] {
+    std::vector<float> scales(static_cast<size_t>(rows));
+    std::memcpy(scales.data(), stored.data(), stored.size());
     each_piece(0, rows, [&](int64_t output, int64_t row, int64_t count) {
-      PackedWeights::FillScales(room, output, scales.subspan(row, count));
+      PackedWeights::FillScales(room, output, std::span(scales).subspan(row, count));
     });
   });
 }
@@ -146,13 +165,16 @@ int64_t StepWeights::GroupStride(std::span<const HeadRows> maps, int64_t head_wi
 }
 
 const float* StepWeights::Raised(std::string_view name, float more) {
-  const std::span<const float> all = Get(name).values();
-  float* const to = packed_.Make(static_cast<int64_t>(all.size()));
-  for (size_t first = 0; first < all.size(); first += kPartFloats) {
-    const auto some =
-        all.subspan(first, std::min<size_t>(kPartFloats, all.size() - first));
-    Later({std::as_bytes(some)}, [to = to + first, some, more] {
-      std::ranges::transform(some, to, [more](float x) { return Flush(x + more); });
+  const TensorView& view = Get(name);
+  const int64_t width = view.width();
+  float* const to = packed_.Make(static_cast<int64_t>(view.count()));
+  const int64_t most = std::max<int64_t>(1, kPartFloats / std::max<int64_t>(1, width));
+  for (int64_t first = 0; first < view.rows(); first += most) {
+    const int64_t rows = std::min(most, view.rows() - first);
+    Later(BytesOfRows(view, first, rows), [from = &view, to, first, rows, width, more] {
+      float* const begin = to + first * width;
+      ReadRows(*from, first, rows, begin);
+      for (int64_t i = 0; i < rows * width; ++i) begin[i] = Flush(begin[i] + more);
     });
   }
   return to;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,7 +54,7 @@ class StepWeights {
   // Makes room at once.
   float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
   // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
-  void Later(std::initializer_list<std::span<const std::byte>> sources,
+  void Later(const std::vector<std::span<const std::byte>>& sources,
              std::function<void()> fill);
 
   void Pack();

@@ -13,16 +13,34 @@
 
 namespace mnemon {
 
+// How a file stores a number.
+enum class StoredNumber : uint8_t { kFp32, kBf16, kFp16 };
+
+// Rows as a file has them: number c of row r lies r row_step + c column_step numbers
+// behind `data`, at any address.
+struct StoredRows {
+  const std::byte* data = nullptr;
+  StoredNumber number = StoredNumber::kFp32;
+  int64_t rows = 0;
+  int64_t row_step = 0, column_step = 1;
+};
+
 // A view of a row-major tensor, float32 or, as a matrix [out, in], int8, whose owner
 // keeps it alive and unchanged for as long as the view is used.
 struct TensorView {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
-  // In place of `data`: numbers of at most 127 in size, and what 1 stands for, [out].
+  // In place of `data`: numbers of at most 127 in size, and what 1 stands for, [out]
+  // float32 at any address.
   const int8_t* int8 = nullptr;
-  const float* scales = nullptr;
+  const std::byte* scales = nullptr;
+  // In place of `data`: rows of a file, those of one part below those of another. The
+  // numbers of a vector are rows of one number.
+  std::vector<StoredRows> stored;
 
+  int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
+  int64_t width() const { return static_cast<int64_t>(count()) / rows(); }
   size_t count() const {
     size_t count = 1;
     for (const int64_t size : shape) count *= static_cast<size_t>(size);
@@ -30,6 +48,12 @@ struct TensorView {
   }
   std::span<const float> values() const { return {data, count()}; }
 };
+
+// Rows of a view of floats, stored in whatever way, as float32. REQUIRES: it has them.
+void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to);
+// What ReadRows reads then.
+std::vector<std::span<const std::byte>> BytesOfRows(const TensorView& view,
+                                                    int64_t first, int64_t rows);
 
 // Whether none is NaN or infinite. Without a branch, so that the loop is compiled to
 // vector instructions.

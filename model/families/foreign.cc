@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/families/foreign.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/quote.h"
@@ -18,6 +20,25 @@ std::span<const ForeignFamily> ForeignFamilies() {
   return kFamilies;
 }
 
+int64_t ReadLayers(ForeignConfig& config, std::string_view key) {
+  constexpr int64_t kMost = 1024;  // as CheckDescription
+  const int64_t layers = config.Integer(key);
+  if (layers <= kMost) return layers;
+  config.Refuse(key, StrCat("up to ", kMost));
+  return 0;
+}
+
+Activation ReadActivation(ForeignConfig& config, std::string_view key,
+                          std::string otherwise) {
+  const std::string name = config.Text(key, std::move(otherwise));
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (name == "relu") return Activation::kRelu;
+  config.Refuse(key, "silu, gelu, gelu_new, gelu_pytorch_tanh, relu");
+  return Activation::kSilu;
+}
+
 absl::StatusOr<ForeignModel> ReadForeignModel(std::string_view json) {
   MNEMON_ASSIGN_OR_RETURN(ForeignConfig config, ForeignConfig::Parse(json));
   const std::string type = config.Text("model_type");
@@ -27,6 +48,7 @@ absl::StatusOr<ForeignModel> ReadForeignModel(std::string_view json) {
       ForeignModel model = family.read(config);
       MNEMON_RETURN_IF_ERROR(config.status());
       MNEMON_RETURN_IF_ERROR(CheckDescription(model.description));
+      model.architecture = type;
       return model;
     }
     known.emplace_back(family.model_type);

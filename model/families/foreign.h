@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,8 +19,10 @@ namespace mnemon {
 // Rows of a tensor of the file, which may be stored transposed.
 struct TensorSource {
   std::string name;
-  int64_t first = 0;  // row, behind the transposition
-  bool transposed = false;
+  std::vector<int64_t> shape;  // in the file
+  bool transposed = false;     // of a matrix
+  // Behind the transposition.
+  int64_t first = 0, rows = 0;
 };
 
 // One of our tensors: the rows of its sources one below the other. Nothing is rounded.
@@ -27,13 +30,23 @@ struct TensorRecipe {
   std::string ours;
   std::vector<int64_t> shape;
   std::vector<TensorSource> from;
+
+  // Of a tensor that a file has as it is.
+  static TensorRecipe As(std::string name, const TensorShape& ours) {
+    return {ours.name,
+            ours.shape,
+            {{std::move(name), ours.shape, false, 0, ours.shape[0]}}};
+  }
 };
 
 struct ForeignModel {
+  std::string architecture;  // the model_type
   ModelDescription description;
   std::vector<TensorRecipe> tensors;  // those of TensorsOf, in their order
   // What names of other tensors of the file end with that no model needs.
   std::vector<std::string> ignored;
+  // Which the names in a file may lack, as "transformer.", or all of them have.
+  std::string prefix;
 };
 
 struct ForeignFamily {
@@ -42,6 +55,12 @@ struct ForeignFamily {
   // Faults of the file are noted there.
   ForeignModel (*read)(ForeignConfig& config);
 };
+
+// What many files have, under names of their own. A number of layers is such that it
+// can be counted to.
+int64_t ReadLayers(ForeignConfig& config, std::string_view key);
+Activation ReadActivation(ForeignConfig& config, std::string_view key,
+                          std::string otherwise);
 
 // The table, in foreign.cc.
 std::span<const ForeignFamily> ForeignFamilies();

@@ -11,7 +11,7 @@ namespace mnemon {
 namespace {
 
 ForeignModel Read(ForeignConfig& config) {
-  LlamaLike like = ReadLlamaSizes(config);
+  LlamaLike like = ReadLlamaSizes(config, 256);
   like.norm.one_plus = true;
   ModelDescription& model = like.description;
   model.head.norm = like.norm;
@@ -25,8 +25,13 @@ ForeignModel Read(ForeignConfig& config) {
   if (config.Text("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh") {
     config.Refuse("hidden_activation", "gelu_pytorch_tanh");
   }
-  config.RefuseIfSet({"attn_logit_softcapping", "final_logit_softcapping",
-                      "use_bidirectional_attention"});
+  if (config.Has("attn_logit_softcapping")) {
+    like.attention.cap = config.Number("attn_logit_softcapping");
+  }
+  if (config.Has("final_logit_softcapping")) {
+    model.head.cap = config.Number("final_logit_softcapping");
+  }
+  config.RefuseIfSet({"use_bidirectional_attention"});
   const int64_t width = like.attention.width;
   Rotary full, sliding;
   if (config.Has("rope_parameters")) {

@@ -8,7 +8,7 @@ namespace mnemon {
 namespace {
 
 ForeignModel Read(ForeignConfig& config) {
-  LlamaLike like = ReadLlama(config);
+  LlamaLike like = ReadLlama(config, 128);
   like.attention.query_norm = like.attention.key_norm = like.norm;
   const std::vector<Attention> layers = WindowedLayers(config, like);
   return FinishLlamaLike(std::move(like), layers);

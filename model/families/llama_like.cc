@@ -10,8 +10,6 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kMostLayers = 1024;  // as CheckDescription
-
 // Of heads of `width`, those numbers that turn.
 int64_t TurnedWidth(ForeignConfig& config, int64_t width) {
   const double part = config.Number("partial_rotary_factor", 1.0);
@@ -38,17 +36,6 @@ YarnScaling ReadYarn(ForeignConfig& section, double context, Rotary& rotary) {
   if (scale != 0 && all != 0) otherwise = magnitude(scale) / magnitude(all);
   rotary.magnitude = section.Number("attention_factor", otherwise);
   return yarn;
-}
-
-Activation ReadActivation(ForeignConfig& config) {
-  constexpr char kKey[] = "hidden_act";
-  const std::string name = config.Text(kKey, "silu");
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
-  if (name == "relu") return Activation::kRelu;
-  config.Refuse(kKey, "silu, gelu, gelu_new, gelu_pytorch_tanh, relu");
-  return Activation::kSilu;
 }
 
 }  // namespace
@@ -91,17 +78,13 @@ Rotary ReadRotary(ForeignConfig& config, int64_t width, int64_t context) {
   return rotary;
 }
 
-LlamaLike ReadLlamaSizes(ForeignConfig& config) {
+LlamaLike ReadLlamaSizes(ForeignConfig& config, std::optional<int64_t> head_width) {
   LlamaLike like;
   ModelDescription& model = like.description;
   model.width = config.Integer("hidden_size");
   model.vocab = config.Integer("vocab_size");
   model.context = config.Integer("max_position_embeddings");
-  like.layers = config.Integer("num_hidden_layers");
-  if (like.layers > kMostLayers) {
-    config.Refuse("num_hidden_layers", StrCat("up to ", kMostLayers));
-    like.layers = 0;
-  }
+  like.layers = ReadLayers(config, "num_hidden_layers");
   like.norm = {.kind = Norm::Kind::kRms, .eps = config.Number("rms_norm_eps", 1e-6)};
   model.head = {.norm = like.norm,
                 .tied = config.Flag("tie_word_embeddings", false),
@@ -111,19 +94,19 @@ LlamaLike ReadLlamaSizes(ForeignConfig& config) {
   attention.groups = config.Integer("num_key_value_heads", attention.heads);
   const int64_t share =
       attention.heads > 0 ? model.width / attention.heads : model.width;
-  attention.width = config.Integer("head_dim", share);
+  attention.width = config.Integer("head_dim", head_width.value_or(share));
   like.feed = {
       .hidden = config.Integer("intermediate_size"), .gated = true, .bias = false};
   return like;
 }
 
-LlamaLike ReadLlama(ForeignConfig& config) {
-  LlamaLike like = ReadLlamaSizes(config);
+LlamaLike ReadLlama(ForeignConfig& config, std::optional<int64_t> head_width) {
+  LlamaLike like = ReadLlamaSizes(config, head_width);
   const bool biases = config.Flag("attention_bias", false);
   like.attention.biases = {biases, biases, biases, biases};
   like.attention.positions =
       ReadRotary(config, like.attention.width, like.description.context);
-  like.feed.activation = ReadActivation(config);
+  like.feed.activation = ReadActivation(config, "hidden_act", "silu");
   like.feed.bias = config.Flag("mlp_bias", false);
   return like;
 }
@@ -219,9 +202,7 @@ ForeignModel FinishLlamaLike(LlamaLike like, const std::vector<Attention>& atten
         if (of == ours) foreign = StrCat("model.", base.substr(0, part + 1), theirs);
       }
     }
-    model.tensors.push_back({.ours = tensor.name,
-                             .shape = tensor.shape,
-                             .from = {{.name = foreign + suffix}}});
+    model.tensors.push_back(TensorRecipe::As(foreign + suffix, tensor));
   }
   model.ignored = {".rotary_emb.inv_freq"};
   if (description.head.tied) model.ignored.emplace_back("lm_head.weight");

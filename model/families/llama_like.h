@@ -29,10 +29,11 @@ struct LlamaLike {
   Norm norm;
   int64_t layers = 0;
 };
-// The sizes, and what the norms are.
-LlamaLike ReadLlamaSizes(ForeignConfig& config);
+// The sizes, and what the norms are. `head_width`: where the file has none; none: D /
+// H.
+LlamaLike ReadLlamaSizes(ForeignConfig& config, std::optional<int64_t> head_width = {});
 // That, and what llama and most others name alike: biases, activation, positions.
-LlamaLike ReadLlama(ForeignConfig& config);
+LlamaLike ReadLlama(ForeignConfig& config, std::optional<int64_t> head_width = {});
 // As of Attention::window, from sliding_window, which counts the token itself.
 std::optional<int64_t> ReadWindow(ForeignConfig& config);
 // The attention of each layer, some of them with a window: by layer_types, else by

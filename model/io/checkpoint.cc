@@ -14,20 +14,23 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/io/directory_files.h"
+#include "model/io/followed_weights.h"
 #include "model/io/manifest.h"
 
 namespace mnemon {
 namespace {
 
-constexpr char kConfig[] = "config.json";
-constexpr char kWeights[] = "model.safetensors";
-constexpr char kTokenizer[] = "tokenizer.json";
-constexpr char kTokenizerConfig[] = "tokenizer_config.json";
+using directory::kConfig;
+using directory::kMaxConfigBytes;
+using directory::kMaxTokenizerBytes;
+using directory::kTokenizer;
+using directory::kTokenizerConfig;
+using directory::kWeights;
+
 constexpr std::string_view kTraining = "training/";
 
-constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxManifestBytes = 1 << 20;
-constexpr int64_t kMaxTokenizerBytes = 64 << 20;
 
 absl::Status VerifySize(const Manifest& manifest, const std::string& name,
                         int64_t bytes, const std::string& path) {
@@ -136,31 +139,17 @@ absl::Status ExplainMissingWeights(const CheckpointReader& reader,
   return status;
 }
 
-// `tokenizer` is empty where there is none.
-std::string ModelId(const std::string& weights, const std::string& config,
-                    const std::string& tokenizer) {
-  std::string digests =
-      StrCat(kWeights, " ", weights, "\n", kConfig, " ", config, "\n");
-  if (!tokenizer.empty()) digests += StrCat(kTokenizer, " ", tokenizer, "\n");
-  return Sha256Hex(digests);
-}
-
 // An int8 checkpoint has the configuration and the tokenizer of its source, and so its
 // model_id. Hashes are of those two; that of the tokenizer is empty without one.
 absl::Status CheckSource(const Int8Source& source, const std::string& config,
                          const std::string& tokenizer, const std::string& dir) {
-  const std::string id = ModelId(source.weights_sha256, config, tokenizer);
+  const FileHash weights = {kWeights, source.weights_sha256};
+  const std::string id = ModelIdOf({&weights, 1}, config, tokenizer);
   if (id == source.model_id) return absl::OkStatus();
   return absl::DataLossError(StrCat(
       Quoted(dir + "/" + kManifest), " names the source model_id ", source.model_id,
       "; its weights with this config.json and tokenizer.json have ", id));
 }
-
-// What is found out about the weights while they are read.
-struct Followed {
-  Sha256 hash;
-  std::optional<WeightScan> scan;  // from the header's end on
-};
 
 absl::StatusOr<CheckpointFiles> ReadOpened(
     const std::shared_ptr<const CheckpointReader>& reader, const std::string& dir) {
@@ -203,41 +192,35 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   }
   if (!opened.ok()) return opened.status();
   MNEMON_RETURN_IF_ERROR(reader->CheckSize(kWeights, opened->size()));
-  const auto followed = std::make_shared<Followed>();
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::shared_ptr<FileBytes> bytes,
-      FileBytes::Open(*std::move(opened), [followed](std::string_view piece) {
-        followed->hash.Update(piece);
-        if (followed->scan) followed->scan->Follow(piece);
-      }));
-  const auto verify = [reader, bytes, followed]() -> absl::StatusOr<std::string> {
-    MNEMON_RETURN_IF_ERROR(bytes->Finish());
-    std::string sha256 = followed->hash.HexDigest();
-    const auto size = static_cast<int64_t>(bytes->view().size());
+  const int64_t size = opened->size();
+  MNEMON_ASSIGN_OR_RETURN(FollowedWeights weights,
+                          FollowedWeights::Open(*std::move(opened)));
+  const auto verify =
+      [reader, size](const FollowedWeights& read) -> absl::StatusOr<std::string> {
+    MNEMON_ASSIGN_OR_RETURN(std::string sha256, read.Sha256Hex());
     MNEMON_RETURN_IF_ERROR(reader->Check(kWeights, size, sha256));
     return sha256;
   };
-  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(bytes);
+  absl::StatusOr<Safetensors> tensors = weights.Start();
   if (!tensors.ok()) {
     // Only a manifest can tell that the file is damaged; without one nothing is read.
-    if (reader->has_manifest()) MNEMON_RETURN_IF_ERROR(verify().status());
+    if (reader->has_manifest()) MNEMON_RETURN_IF_ERROR(verify(weights).status());
     return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
   }
   files.weights = *std::move(tensors);
-  followed->scan.emplace(files.weights.header());
-  bytes->Start();
   files.verified = std::async(
       std::launch::deferred,
-      [verify, followed, reader, config = config.sha256, tokenizer = tokenizer_sha256,
+      [verify, weights, reader, config = config.sha256, tokenizer = tokenizer_sha256,
        what = StrCat("the hash of ", Quoted(dir + "/" + kWeights))] {
         return CatchOutOfMemory(what, [&]() -> absl::StatusOr<VerifiedWeights> {
-          MNEMON_ASSIGN_OR_RETURN(const std::string sha256, verify());
+          MNEMON_ASSIGN_OR_RETURN(const std::string sha256, verify(weights));
           const Int8Source* source = reader->source();
-          return VerifiedWeights{.model_id = source != nullptr
-                                                 ? source->model_id
-                                                 : ModelId(sha256, config, tokenizer),
-                                 .sha256 = sha256,
-                                 .bad_weights = followed->scan->found()};
+          const FileHash file = {kWeights, sha256};
+          return VerifiedWeights{
+              .model_id = source != nullptr ? source->model_id
+                                            : ModelIdOf({&file, 1}, config, tokenizer),
+              .sha256 = sha256,
+              .bad_weights = weights.bad_weights()};
         });
       });
   return files;
@@ -280,6 +263,17 @@ std::string CheckpointOf(const std::string& dir) {
 }
 
 }  // namespace
+
+std::string ModelIdOf(std::span<const FileHash> weights, const std::string& config,
+                      const std::string& tokenizer) {
+  std::string digests;
+  for (const FileHash& file : weights) {
+    digests += StrCat(file.name, " ", file.sha256, "\n");
+  }
+  digests += StrCat(kConfig, " ", config, "\n");
+  if (!tokenizer.empty()) digests += StrCat(kTokenizer, " ", tokenizer, "\n");
+  return Sha256Hex(digests);
+}
 
 absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given) {
   // A writer that replaces the directory while it is read removes files that are still

@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,21 @@
 namespace mnemon {
 
 struct VerifiedWeights {
-  // SHA-256 over those of weights, config and tokenizer; int8 weights have that of the
-  // fp32 checkpoint that they were made of.
+  // See ModelIdOf; int8 weights have that of the fp32 checkpoint that they were made
+  // of.
   std::string model_id;
-  std::string sha256;  // of these weights
+  std::string sha256;  // of model.safetensors of a checkpoint of ours
   std::vector<BadWeight> bad_weights;
 };
+
+// The model_id of weights in these files, and of the SHA-256 of config.json and
+// tokenizer.json, which is empty where there is none.
+struct FileHash {
+  std::string name;
+  std::string sha256;
+};
+std::string ModelIdOf(std::span<const FileHash> weights, const std::string& config,
+                      const std::string& tokenizer);
 
 // The serving files of a checkpoint, not yet a model.
 struct CheckpointFiles {

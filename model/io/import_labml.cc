@@ -98,7 +98,8 @@ absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
   }
   const std::string& sinusoid = model.sinusoid.name;
   if (!sinusoid.empty()) expected.push_back({sinusoid, model.sinusoid.shape});
-  MNEMON_RETURN_IF_ERROR(CheckTensors(weights, expected, FindBadWeights(weights)));
+  MNEMON_RETURN_IF_ERROR(
+      CheckTensors({&weights, 1}, NeededOf(expected), FindBadWeights(weights)));
   if (!sinusoid.empty()) {
     MNEMON_RETURN_IF_ERROR(CheckSinusoid(weights, sinusoid, config.d_model));
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The check of a safetensors file against the tensors that a model needs.
+// The check of safetensors files against the tensors that a model needs.
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "model/compute/weights.h"
@@ -11,14 +13,24 @@
 
 namespace mnemon {
 
-// In the file.
+// In the file of a checkpoint.
 DType TypeOf(const TensorShape& tensor);
 
-// Whether `file` holds exactly the `expected` tensors. Missing and extra tensors, wrong
-// types and shapes, and what is given as bad weights are one INVALID_ARGUMENT that
-// lists them all; beyond a hundred it gives their number. Reads the header alone.
-absl::Status CheckTensors(const Safetensors& file,
-                          std::span<const TensorShape> expected,
-                          std::span<const BadWeight> bad_weights);
+// What a tensor of a file must be.
+struct NeededTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<DType> types = {DType::kF32};  // any of them
+};
+std::vector<NeededTensor> NeededOf(std::span<const TensorShape> tensors);
+
+// Whether `files` together hold exactly the `needed` tensors, each of them once, beside
+// those whose names end with one of `ignored`. Missing and extra tensors, wrong types
+// and shapes, and what is given as bad weights are one INVALID_ARGUMENT that lists them
+// all; beyond a hundred it gives their number. Reads the headers alone.
+absl::Status CheckTensors(std::span<const Safetensors> files,
+                          std::span<const NeededTensor> needed,
+                          std::span<const BadWeight> bad_weights,
+                          std::span<const std::string> ignored = {});
 
 }  // namespace mnemon

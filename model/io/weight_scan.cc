@@ -12,8 +12,9 @@ namespace {
 constexpr int64_t kStretch = 256;
 constexpr char kMinusInt8 = '\x80';  // -128
 
-bool IsNonFinite(uint32_t bits) {
-  constexpr uint32_t kExponent = 0x7F800000;
+// Those that all bits of the exponent are set in.
+template <class Bits, Bits kExponent>
+bool IsNonFinite(Bits bits) {
   return (bits & kExponent) == kExponent;
 }
 
@@ -22,27 +23,28 @@ bool IsNoScale(uint32_t bits) { return bits >= 0x7F800000; }
 
 // Of a whole stretch, without a branch and of a fixed length: such a loop is compiled
 // to vector instructions.
-template <class Bad>
-bool AnyBad(const char* floats, Bad bad) {
-  uint32_t bits[kStretch];
-  std::memcpy(bits, floats, sizeof(bits));
-  uint32_t found = 0;
-  for (const uint32_t value : bits) found |= static_cast<uint32_t>(bad(value));
+template <class Bits, bool (*kBad)(Bits)>
+bool AnyBad(const char* numbers) {
+  Bits bits[kStretch];
+  std::memcpy(bits, numbers, sizeof(bits));
+  Bits found = 0;
+  for (const Bits value : bits) found |= static_cast<Bits>(kBad(value));
   return found != 0;
 }
 
-// Index of the first of `count` floats that is bad.
-template <class Bad>
-std::optional<int64_t> FirstBad(const char* floats, int64_t count, Bad bad) {
+// Index of the first of `count` numbers that is bad.
+template <class Bits, bool (*kBad)(Bits)>
+std::optional<int64_t> FirstBad(const char* numbers, int64_t count) {
+  constexpr int64_t kSize = sizeof(Bits);
   for (int64_t i = 0; i < count;) {
-    if (count - i >= kStretch && !AnyBad(floats + i * 4, bad)) {
+    if (count - i >= kStretch && !AnyBad<Bits, kBad>(numbers + i * kSize)) {
       i += kStretch;
       continue;
     }
     for (const int64_t end = std::min(count, i + kStretch); i < end; ++i) {
-      uint32_t bits;
-      std::memcpy(&bits, floats + i * 4, sizeof(bits));
-      if (bad(bits)) return i;
+      Bits bits;
+      std::memcpy(&bits, numbers + i * kSize, sizeof(bits));
+      if (kBad(bits)) return i;
     }
   }
   return std::nullopt;
@@ -55,14 +57,28 @@ std::string_view FaultOf(const TensorInfo& tensor) {
   return names::IsScale(tensor.name) ? "is negative or not finite" : "is not finite";
 }
 
-WeightScan::WeightScan(const SafetensorsHeader& header) {
-  if (header.tensors.empty()) return;
-  at_ = header.tensors.front().begin;
-  for (size_t i = header.tensors.size(); i-- > 0;) {
-    const TensorInfo& tensor = header.tensors[i];
-    if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kI8) continue;
-    Kind kind = names::IsScale(tensor.name) ? Kind::kScale : Kind::kFloat;
-    if (tensor.dtype == DType::kI8) kind = Kind::kInt8;
+WeightScan::WeightScan(const SafetensorsHeader& header) : tensors_(header.tensors) {
+  if (tensors_.empty()) return;
+  at_ = tensors_.front().begin;
+  for (size_t i = tensors_.size(); i-- > 0;) {
+    const TensorInfo& tensor = tensors_[i];
+    Kind kind;
+    switch (tensor.dtype) {
+      case DType::kF32:
+        kind = names::IsScale(tensor.name) ? Kind::kScale : Kind::kFloat;
+        break;
+      case DType::kBF16:
+        kind = Kind::kBf16;
+        break;
+      case DType::kF16:
+        kind = Kind::kFp16;
+        break;
+      case DType::kI8:
+        kind = Kind::kInt8;
+        break;
+      default:
+        continue;
+    }
     left_.push_back({i, kind, tensor.begin, tensor.end});
   }
 }
@@ -74,25 +90,36 @@ std::optional<int64_t> WeightScan::Look(Kind kind, int64_t before,
     if (at == bytes.npos) return std::nullopt;
     return before + static_cast<int64_t>(at);
   }
-  const auto first_bad = [kind](const char* floats, int64_t count) {
-    return kind == Kind::kScale ? FirstBad(floats, count, IsNoScale)
-                                : FirstBad(floats, count, IsNonFinite);
+  const bool narrow = kind == Kind::kBf16 || kind == Kind::kFp16;
+  const int64_t size = narrow ? 2 : 4;
+  const auto first_bad = [kind](const char* numbers, int64_t count) {
+    switch (kind) {
+      case Kind::kScale:
+        return FirstBad<uint32_t, IsNoScale>(numbers, count);
+      case Kind::kBf16:
+        return FirstBad<uint16_t, IsNonFinite<uint16_t, 0x7F80>>(numbers, count);
+      case Kind::kFp16:
+        return FirstBad<uint16_t, IsNonFinite<uint16_t, 0x7C00>>(numbers, count);
+      default:
+        return FirstBad<uint32_t, IsNonFinite<uint32_t, 0x7F800000>>(numbers, count);
+    }
   };
   std::optional<int64_t> cut_bad;
-  if (before % 4 != 0) {
-    const auto rest = std::min<size_t>(4 - before % 4, bytes.size());
+  if (before % size != 0) {
+    const auto rest = std::min<size_t>(size - before % size, bytes.size());
     cut_ += bytes.substr(0, rest);
-    if (cut_.size() == 4 && first_bad(cut_.data(), 1)) cut_bad = before / 4;
+    const bool whole = static_cast<int64_t>(cut_.size()) == size;
+    if (whole && first_bad(cut_.data(), 1)) cut_bad = before / size;
     bytes.remove_prefix(rest);
     before += static_cast<int64_t>(rest);
-    if (before % 4 != 0) return std::nullopt;
+    if (before % size != 0) return std::nullopt;
   }
-  const auto whole = static_cast<int64_t>(bytes.size()) / 4;
-  cut_ = bytes.substr(static_cast<size_t>(whole) * 4);
+  const auto whole = static_cast<int64_t>(bytes.size()) / size;
+  cut_ = bytes.substr(static_cast<size_t>(whole * size));
   if (cut_bad) return cut_bad;
   const std::optional<int64_t> index = first_bad(bytes.data(), whole);
   if (!index) return std::nullopt;
-  return before / 4 + *index;
+  return before / size + *index;
 }
 
 void WeightScan::Follow(std::string_view piece) {
@@ -104,8 +131,9 @@ void WeightScan::Follow(std::string_view piece) {
         Look(tensor.kind, from - tensor.begin,
              piece.substr(static_cast<size_t>(from - at_),
                           static_cast<size_t>(std::min(end, tensor.end) - from)));
-    const bool first = found_.empty() || found_.back().tensor != tensor.index;
-    if (bad && first) found_.push_back({tensor.index, *bad});
+    const std::string& name = tensors_[tensor.index].name;
+    const bool first = found_.empty() || found_.back().tensor != name;
+    if (bad && first) found_.push_back({name, *bad});
     if (tensor.end > end) break;
     left_.pop_back();
   }

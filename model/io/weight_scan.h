@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The search for numbers that no weight may be: NaN and infinity among float32,
-// negative ones among scales, -128 among int8.
+// The search for numbers that no weight may be: NaN and infinity among floats of 32 and
+// 16 bits, negative ones among scales, -128 among int8.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace mnemon {
 
 // The first such element of a tensor.
 struct BadWeight {
-  size_t tensor = 0;  // its index in the header
+  std::string tensor;
   int64_t element = 0;
 };
 
@@ -36,7 +36,7 @@ class WeightScan {
   const std::vector<BadWeight>& found() const { return found_; }
 
  private:
-  enum class Kind { kFloat, kScale, kInt8 };
+  enum class Kind { kFloat, kBf16, kFp16, kScale, kInt8 };
   struct Tensor {
     size_t index = 0;
     Kind kind = Kind::kFloat;
@@ -46,9 +46,10 @@ class WeightScan {
   // own beginning.
   std::optional<int64_t> Look(Kind kind, int64_t before, std::string_view bytes);
 
+  const std::vector<TensorInfo> tensors_;
   std::vector<Tensor> left_;  // those not seen whole, the next one last
   int64_t at_ = 0;
-  std::string cut_;  // the bytes of a float whose others come with the next piece
+  std::string cut_;  // the bytes of a number whose others come with the next piece
   std::vector<BadWeight> found_;
 };
 

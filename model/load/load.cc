@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: MIT
 #include "model/load/load.h"
 
-#include <functional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_bytes.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "model/load/model_files.h"
 #include "model/load/sequence_module.h"
 
 namespace mnemon {
 namespace {
 
-absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& options,
-                         ServedModel& served) {
-  const ModelDescription& model = files.description;
-  std::vector<std::vector<float>> copies;
-  const TensorViews views = ViewWeights(files, copies);
-  FileBytes& file = files.weights.file();
-  // Copies of weights lie elsewhere, and are there.
-  const auto offset = [&file](const void* at) {
-    const std::string_view all = file.view();
-    const auto* byte = static_cast<const char*>(at);
-    const bool inside = std::less_equal<>()(all.data(), byte) &&
-                        std::less_equal<>()(byte, all.data() + all.size());
-    return inside ? byte - all.data() : 0;
-  };
-  const WeightStream stream = {
-      // A failure is found by verified.get().
-      .await = [&](const void* end) { file.Await(offset(end)).IgnoreError(); },
-      .release_before = [&](const void* begin) { file.ReleaseBefore(offset(begin)); }};
+// With as few positions as `most` asks for. The views may show more.
+absl::StatusOr<ModelDescription> LimitContext(ModelDescription model,
+                                              std::optional<int64_t> most) {
+  if (!most) return model;
+  if (*most > model.context) {
+    return InvalidField("max_context",
+                        StrCat("--max-context ", *most, ": the model has ",
+                               model.context, " positions"));
+  }
+  model.context = *most;
+  return model;
+}
+
+absl::Status MakeServing(const ModelFiles& files, const ModelDescription& model,
+                         const ServeModelOptions& options, ServedModel& served) {
+  const TensorViews views = ViewWeights(files);
+  served.format = options.decoder.format.value_or(FormatOf(views));
+  const WeightStream stream = files.weights.Stream();
   if (model.whole_sequences) {
     MNEMON_ASSIGN_OR_RETURN(served.predictor,
                             MakePredictor(model, views, options.decoder, stream));
@@ -61,7 +59,7 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
     make = [module](const ModelDescription& m, const TensorViews& v,
                     const std::string& d) { return module->MakeDecoder(m, v, d); };
   }
-  MNEMON_RETURN_IF_ERROR(file.Finish());
+  MNEMON_RETURN_IF_ERROR(files.weights.Finish());
   MNEMON_ASSIGN_OR_RETURN(served.decoder, make(model, views, options.device));
   served.kernels = "torch";
   return absl::OkStatus();
@@ -70,17 +68,21 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
 absl::StatusOr<ServedModel> Load(const std::string& dir,
                                  const ServeModelOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(dir));
+  absl::StatusOr<ModelDescription> model =
+      LimitContext(files.description, options.max_context);
+  if (!model.ok()) return Annotated(model.status(), Quoted(dir));
   ServedModel served;
-  const absl::Status made = MakeServing(files, options, served);
+  const absl::Status made = MakeServing(files, *model, options, served);
   MNEMON_ASSIGN_OR_RETURN(VerifiedWeights verified, files.verified.get());
   if (!made.ok()) return Annotated(made, Quoted(dir));
   served.parameters = files.parameters();
-  served.config = std::move(files.config);
-  served.description = std::move(files.description);
+  served.architecture = std::move(files.architecture);
+  served.config_json = files.config ? ConfigToJson(*files.config) : files.config_json;
+  served.description = *std::move(model);
   served.model_id = std::move(verified.model_id);
-  served.tensors = std::move(files.tensors);
-  served.format = options.decoder.format.value_or(files.int8 ? WeightFormat::kInt8
-                                                             : WeightFormat::kFp32);
+  for (const NeededTensor& tensor : files.stored) {
+    served.tensors.push_back(*files.weights.Find(tensor.name).info);
+  }
   served.tokenizer = std::move(files.tokenizer);
   served.chat_template = std::move(files.chat_template);
   return served;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The loading of a checkpoint directory into what serves it, without torch unless the
+// The loading of a model directory into what serves it, without torch unless the
 // sequence form serves the model.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 #include "model/compute/device/device_driver.h"
 #include "model/compute/weights.h"
 #include "model/decoder/decoder.h"
-#include "model/families/config.h"
+#include "model/description/description.h"
+#include "model/io/safetensors.h"
 #include "model/program/make_decoder.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
@@ -21,11 +23,12 @@
 namespace mnemon {
 
 struct ServedModel {
-  ModelConfig config;
+  std::string architecture;  // or the model_type
+  std::string config_json;   // of ours as ConfigToJson has it, else the file
   ModelDescription description;
   std::string model_id;  // see docs/checkpoint_format.md
   int64_t parameters = 0;
-  std::vector<TensorShape> tensors;  // of the file, in the order of the architecture
+  std::vector<TensorInfo> tensors;  // of the files, in the order of the architecture
   WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   ChatTemplate chat_template;
@@ -44,6 +47,8 @@ using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decode
 // Where and how a model computes.
 struct ServeModelOptions {
   std::string device = "cpu";  // as of --device; of autoregressive models
+  // Positions of a session at most; none: as many as the model has.
+  std::optional<int64_t> max_context = {};
   // Its pool must outlive the model, and its device.
   DecoderOptions decoder;
   // Opens a device for the step form alone, where `decoder` has none. Null: with
@@ -53,9 +58,9 @@ struct ServeModelOptions {
   SequenceDecoderMaker make_sequence = {};
 };
 
-// Reads, checks and packs the checkpoint in `dir`; the errors of ReadModelFiles,
-// MakeDecoder, and of the sequence module where one is needed. Nothing of the file
-// stays in memory.
+// Reads, checks and packs the model in `dir`; the errors of ReadModelFiles,
+// MakeDecoder, and of the sequence module where one is needed; INVALID_ARGUMENT for a
+// max_context beyond the model's. Nothing of the files stays in memory.
 absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
                                             const ServeModelOptions& options);
 

@@ -5,27 +5,28 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/compute/tensor_names.h"
 #include "model/families/families.h"
-#include "model/io/tensor_check.h"
+#include "model/io/foreign_files.h"
+#include "nlohmann/json.hpp"
 
 namespace mnemon {
 namespace {
 
 // Small misfits are left to CheckTensors, which lists every one of them; what is
 // refused here, before the weights are read, is a file of another model altogether.
-absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
-                             const Safetensors& weights) {
+absl::Status CheckProportion(const ModelFiles& files) {
   constexpr int64_t kFactor = 4, kSlack = 64 << 20;
-  int64_t needed = 0;  // no product overflows: ValidateConfig bounds them
-  for (const TensorShape& tensor : tensors) {
-    needed += *TensorBytes(TypeOf(tensor), tensor.shape);
+  int64_t needed = 0;  // no product overflows: CheckDescription bounds them
+  for (const NeededTensor& tensor : files.stored) {
+    needed += *TensorBytes(tensor.types[0], tensor.shape);
   }
-  const auto held = static_cast<int64_t>(weights.file().view().size());
+  const int64_t held = files.weights.bytes();
   const auto fits = [](int64_t less, int64_t more) {
     return more / kFactor <= less + kSlack / kFactor;
   };
@@ -35,15 +36,16 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
                                            held, " bytes"));
 }
 
-absl::Status CheckWeights(const Safetensors& weights,
-                          const std::vector<TensorShape>& tensors,
+absl::Status CheckWeights(const WeightFiles& weights,
+                          const std::vector<NeededTensor>& stored,
+                          const std::vector<std::string>& ignored,
                           const std::vector<BadWeight>& bad_weights) {
-  const absl::Status fits = CheckTensors(weights, tensors, bad_weights);
+  const absl::Status fits = CheckTensors(weights.files(), stored, bad_weights, ignored);
   return fits.ok() ? fits : Annotated(fits, "model.safetensors");
 }
 
 // Everything but the weights themselves; of them nothing is read.
-absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
+absl::StatusOr<ModelFiles> CheckOwn(const CheckpointFiles& files) {
   ModelFiles checked;
   MNEMON_ASSIGN_OR_RETURN(checked.description, DescribeModel(files.config));
   if (files.tokenizer_json) {
@@ -58,57 +60,153 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
     MNEMON_ASSIGN_OR_RETURN(checked.chat_template,
                             ParseTokenizerConfig(*files.tokenizer_config_json));
   }
-  checked.tensors = StoredTensors(checked.description, files.int8);
-  MNEMON_RETURN_IF_ERROR(CheckProportion(checked.tensors, files.weights));
+  const std::vector<TensorShape> tensors =
+      StoredTensors(checked.description, files.int8);
+  for (const TensorShape& tensor : tensors) {
+    if (names::IsScale(tensor.name)) continue;
+    checked.tensors.push_back(TensorRecipe::As(tensor.name, tensor));
+  }
+  checked.stored = NeededOf(tensors);
+  checked.weights = WeightFiles({files.weights});
+  MNEMON_RETURN_IF_ERROR(CheckProportion(checked));
   checked.config = files.config;
+  checked.architecture = files.config.architecture;
   checked.int8 = files.int8;
-  checked.weights = files.weights;
   checked.config_json = files.config_json;
   checked.tokenizer_json = files.tokenizer_json;
   checked.tokenizer_config_json = files.tokenizer_config_json;
   return checked;
 }
 
-absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
-                                        bool refuse_non_finite) {
-  MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
-  const char* const what = "the tokenizer or the list of tensors";
-  absl::StatusOr<ModelFiles> checked =
-      CatchOutOfMemory(what, [&] { return Check(files); });
-  if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
-  absl::Status fits = CatchOutOfMemory(
-      what, [&] { return CheckWeights(files.weights, checked->tensors, {}); });
-  if (!fits.ok()) {
-    // What does not match the manifest need not make sense; what does, has all of its
-    // faults listed.
-    MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
-    if (refuse_non_finite) {
-      fits = CheckWeights(files.weights, checked->tensors, found.bad_weights);
+// Ids that end a text are ids of tokens.
+absl::Status CheckEnds(const std::string& text, const char* file, int64_t vocab) {
+  MNEMON_ASSIGN_OR_RETURN(const nlohmann::json json,
+                          ParseJson(text, file, {.max_depth = 8}));
+  constexpr char kKey[] = "eos_token_id";
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(StrCat(file, " is not a JSON object"));
+  }
+  if (!json.contains(kKey) || json[kKey].is_null()) return absl::OkStatus();
+  const nlohmann::json ids =
+      json[kKey].is_array() ? json[kKey] : nlohmann::json::array({json[kKey]});
+  for (const nlohmann::json& id : ids) {
+    if (id.is_number_integer() && id >= 0 && id < vocab) continue;
+    return absl::InvalidArgumentError(StrCat(
+        file, ": ", kKey, " is ", json[kKey].dump(), ", not of tokens 0..", vocab - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
+                                        std::vector<std::string>& ignored) {
+  MNEMON_ASSIGN_OR_RETURN(ForeignModel model, ReadForeignModel(files.config_json));
+  MNEMON_RETURN_IF_ERROR(
+      CheckEnds(files.config_json, "config.json", model.description.vocab));
+  if (files.generation_config_json) {
+    MNEMON_RETURN_IF_ERROR(CheckEnds(*files.generation_config_json,
+                                     "generation_config.json",
+                                     model.description.vocab));
+  }
+  bool prefixed = false;
+  for (const Safetensors& file : files.weights.files()) {
+    for (const TensorInfo& tensor : file.header().tensors) {
+      prefixed = prefixed || tensor.name.starts_with(model.prefix);
     }
+  }
+  ModelFiles checked;
+  for (TensorRecipe& tensor : model.tensors) {
+    for (TensorSource& source : tensor.from) {
+      if (!prefixed && source.name.starts_with(model.prefix)) {
+        source.name.erase(0, model.prefix.size());
+      }
+      checked.stored.push_back(
+          {source.name, source.shape, {DType::kF32, DType::kBF16, DType::kF16}});
+    }
+  }
+  ignored = std::move(model.ignored);
+  checked.weights = files.weights;
+  MNEMON_RETURN_IF_ERROR(CheckProportion(checked));
+  checked.architecture = std::move(model.architecture);
+  checked.description = std::move(model.description);
+  checked.tensors = std::move(model.tensors);
+  checked.config_json = files.config_json;
+  return checked;
+}
+
+// `checked` with the check of its tensors, whose faults count where the weights were
+// verified: what does not match its manifest need not make sense.
+absl::StatusOr<ModelFiles> WithTensorsChecked(
+    absl::StatusOr<ModelFiles> checked,
+    std::future<absl::StatusOr<VerifiedWeights>> verified,
+    const std::vector<std::string>& ignored, const std::string& dir,
+    bool refuse_non_finite) {
+  if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
+  const auto check = [ignored, weights = checked->weights,
+                      stored = checked->stored](const std::vector<BadWeight>& bad) {
+    return CatchOutOfMemory("the list of tensors", [&] {
+      return CheckWeights(weights, stored, ignored, bad);
+    });
+  };
+  absl::Status fits = check({});
+  if (!fits.ok()) {
+    MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, verified.get());
+    if (refuse_non_finite) fits = check(found.bad_weights);
     return Annotated(fits, Quoted(dir));
   }
   checked->verified = std::async(
       std::launch::deferred,
-      [dir, refuse_non_finite, tensors = checked->tensors,
-       weights = std::move(files.weights),
-       verified =
-           std::move(files.verified)]() mutable -> absl::StatusOr<VerifiedWeights> {
+      [dir, refuse_non_finite, check,
+       verified = std::move(verified)]() mutable -> absl::StatusOr<VerifiedWeights> {
         MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
         if (refuse_non_finite && !found.bad_weights.empty()) {
-          return Annotated(CheckWeights(weights, tensors, found.bad_weights),
-                           Quoted(dir));
+          return Annotated(check(found.bad_weights), Quoted(dir));
         }
         return found;
       });
   return checked;
 }
 
+absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& given,
+                                        bool refuse_non_finite) {
+  const char* const what = "the tokenizer or the list of tensors";
+  if (const auto dir = FindForeignDirectory(given); dir.has_value()) {
+    MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadForeignFiles(*dir));
+    std::vector<std::string> ignored;
+    absl::StatusOr<ModelFiles> checked =
+        CatchOutOfMemory(what, [&] { return CheckForeign(files, ignored); });
+    return WithTensorsChecked(std::move(checked), std::move(files.verified), ignored,
+                              *dir, refuse_non_finite);
+  }
+  MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(given));
+  absl::StatusOr<ModelFiles> checked =
+      CatchOutOfMemory(what, [&] { return CheckOwn(files); });
+  return WithTensorsChecked(std::move(checked), std::move(files.verified), {}, given,
+                            refuse_non_finite);
+}
+
+StoredRows RowsOf(const WeightFiles::Found& found, const TensorSource& source) {
+  StoredRows rows = {.data = reinterpret_cast<const std::byte*>(found.data),
+                     .rows = source.rows};
+  int64_t size = sizeof(uint16_t);
+  if (found.info->dtype == DType::kF32) size = sizeof(float);
+  if (found.info->dtype == DType::kBF16) rows.number = StoredNumber::kBf16;
+  if (found.info->dtype == DType::kF16) rows.number = StoredNumber::kFp16;
+  int64_t width = 1;
+  for (size_t i = 1; i < source.shape.size(); ++i) width *= source.shape[i];
+  rows.row_step = source.transposed ? 1 : width;
+  rows.column_step = source.transposed ? width : 1;
+  rows.data += source.first * rows.row_step * size;
+  return rows;
+}
+
 }  // namespace
 
 int64_t ModelFiles::parameters() const {
   int64_t count = 0;
-  for (const TensorShape& tensor : tensors) {
-    if (!names::IsScale(tensor.name)) count += weights.Find(tensor.name)->elements();
+  for (const TensorRecipe& tensor : tensors) {
+    int64_t numbers = 1;
+    for (const int64_t size : tensor.shape) numbers *= size;
+    count += numbers;
   }
   return count;
 }
@@ -123,27 +221,35 @@ absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
   }
 }
 
-TensorViews ViewWeights(const ModelFiles& files,
-                        std::vector<std::vector<float>>& copies) {
-  const auto floats = [&](const std::string& name) {
-    const TensorInfo& tensor = *files.weights.Find(name);
-    const char* bytes = files.weights.Bytes(tensor).data();
-    if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0) {
-      return reinterpret_cast<const float*>(bytes);
-    }
-    copies.push_back(*files.weights.Floats(tensor));
-    return static_cast<const float*>(copies.back().data());
-  };
+absl::Status RequireOwn(const ModelFiles& files) {
+  if (files.config) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      StrCat("a model of type ", files.architecture,
+             " in the files of Hugging Face's libraries: it is served, scored and "
+             "sampled from, not trained or converted"));
+}
+
+TensorViews ViewWeights(const ModelFiles& files) {
   TensorViews views;
-  for (const TensorShape& tensor : files.tensors) {
-    if (names::IsScale(tensor.name)) continue;
-    TensorView& view = views.emplace_back(TensorView{tensor.name, tensor.shape});
-    if (tensor.int8) {
-      view.int8 = reinterpret_cast<const int8_t*>(
-          files.weights.Bytes(*files.weights.Find(tensor.name)).data());
-      view.scales = floats(names::Scale(tensor.name));
-    } else {
-      view.data = floats(tensor.name);
+  for (const TensorRecipe& tensor : files.tensors) {
+    TensorView& view = views.emplace_back(TensorView{tensor.ours, tensor.shape});
+    for (const TensorSource& source : tensor.from) {
+      const WeightFiles::Found found = files.weights.Find(source.name);
+      if (found.info->dtype == DType::kI8) {
+        view.int8 = reinterpret_cast<const int8_t*>(found.data);
+        view.scales = reinterpret_cast<const std::byte*>(
+            files.weights.Find(names::Scale(tensor.ours)).data);
+        continue;
+      }
+      const bool plain = tensor.from.size() == 1 && !source.transposed &&
+                         source.first == 0 && source.shape == tensor.shape &&
+                         found.info->dtype == DType::kF32 &&
+                         reinterpret_cast<uintptr_t>(found.data) % alignof(float) == 0;
+      if (plain) {
+        view.data = reinterpret_cast<const float*>(found.data);
+      } else {
+        view.stored.push_back(RowsOf(found, source));
+      }
     }
   }
   return views;

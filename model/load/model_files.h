@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The files of a checkpoint, read and checked, before a model is made of them.
+// The files of a model, read and checked, before a model is made of them: those of a
+// checkpoint of ours, or of a directory of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,26 @@
 #include "model/compute/weights.h"
 #include "model/description/description.h"
 #include "model/families/config.h"
+#include "model/families/foreign.h"
 #include "model/io/checkpoint.h"
-#include "model/io/safetensors.h"
+#include "model/io/tensor_check.h"
+#include "model/io/weight_files.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
 
 namespace mnemon {
 
 struct ModelFiles {
-  ModelConfig config;
+  std::optional<ModelConfig> config;  // none: of another project
+  std::string architecture;           // or the model_type
   ModelDescription description;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the model has none, only ids work
   ChatTemplate chat_template;
-  bool int8 = false;                 // the matrices; else all weights are fp32
-  std::vector<TensorShape> tensors;  // in the order of the architecture
-  // These tensors and no others; the data may be on its way.
-  Safetensors weights;
+  bool int8 = false;                  // the matrices; else all weights are floats
+  std::vector<TensorRecipe> tensors;  // of the model, in their order
+  std::vector<NeededTensor> stored;   // of the files, in the same order
+  // These tensors; the data may be on its way.
+  WeightFiles weights;
   // As CheckpointFiles::verified, and by option INVALID_ARGUMENT for bad weights: what
   // was made of the weights may be used when this gave OK.
   std::future<absl::StatusOr<VerifiedWeights>> verified;
@@ -40,17 +45,19 @@ struct ModelFiles {
   int64_t parameters() const;
 };
 
-// Reads and checks the checkpoint in `dir` (which may be a link such as run/last), but
-// for what only `verified` can tell. Errors are those of ReadFile, INVALID_ARGUMENT,
-// FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or INTERNAL, and name the file or
-// `dir`, and every fault; nothing of a declared size is allocated before it was
-// checked.
+// Reads and checks the model in `dir` (which may be a link such as run/last), but for
+// what only `verified` can tell. Errors are those of ReadFile, INVALID_ARGUMENT,
+// NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or INTERNAL, and name
+// the file or `dir`, and every fault; nothing of a declared size is allocated before it
+// was checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 
+// FAILED_PRECONDITION where the files are not a checkpoint of ours.
+absl::Status RequireOwn(const ModelFiles& files);
+
 // Views of the weights in the order of the architecture's tensors, whose data must be
-// waited for. `copies` keeps those whose bytes lie where no float may, and are there.
-TensorViews ViewWeights(const ModelFiles& files,
-                        std::vector<std::vector<float>>& copies);
+// waited for.
+TensorViews ViewWeights(const ModelFiles& files);
 
 }  // namespace mnemon

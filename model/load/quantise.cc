@@ -27,13 +27,21 @@ struct Int8Matrix {
   std::vector<float> scales;    // [out]
 };
 
+// All of a tensor of floats.
+std::vector<float> Values(const TensorView& view) {
+  std::vector<float> values(view.count());
+  ReadRows(view, 0, view.rows(), values.data());
+  return values;
+}
+
 Int8Matrix Quantise(const TensorView& matrix) {
   const auto rows = static_cast<size_t>(matrix.shape[0]);
   const auto width = static_cast<size_t>(matrix.shape[1]);
   Int8Matrix made{.numbers = std::vector<int8_t>(rows * width),
                   .scales = std::vector<float>(rows)};
+  const std::vector<float> values = Values(matrix);
   for (size_t r = 0; r < rows; ++r) {
-    made.scales[r] = QuantiseRow(matrix.values().subspan(r * width, width),
+    made.scales[r] = QuantiseRow(std::span(values).subspan(r * width, width),
                                  made.numbers.data() + r * width);
   }
   return made;
@@ -46,10 +54,10 @@ std::string_view BytesOf(std::span<const T> values) {
 
 // model.safetensors of the int8 checkpoint.
 absl::StatusOr<std::string> FormatInt8Weights(const ModelFiles& files) {
-  std::vector<std::vector<float>> copies;
   std::map<std::string, TensorView> views;
-  for (TensorView& view : ViewWeights(files, copies)) views[view.name] = view;
+  for (TensorView& view : ViewWeights(files)) views[view.name] = view;
   std::deque<Int8Matrix> matrices;
+  std::deque<std::vector<float>> others;
   std::vector<TensorToWrite> tensors;
   for (const TensorShape& tensor : StoredTensors(files.description, /*int8=*/true)) {
     TensorToWrite to{tensor.name, TypeOf(tensor), tensor.shape, {}};
@@ -59,7 +67,8 @@ absl::StatusOr<std::string> FormatInt8Weights(const ModelFiles& files) {
     } else if (names::IsScale(tensor.name)) {
       to.data = BytesOf<float>(matrices.back().scales);  // it follows its matrix
     } else {
-      to.data = BytesOf(views.at(tensor.name).values());
+      others.push_back(Values(views.at(tensor.name)));
+      to.data = BytesOf<float>(others.back());
     }
     tensors.push_back(std::move(to));
   }
@@ -71,6 +80,9 @@ absl::StatusOr<std::string> FormatInt8Weights(const ModelFiles& files) {
 
 absl::StatusOr<QuantisedCheckpoint> Quantised(const std::string& dir) {
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(dir));
+  if (const absl::Status own = RequireOwn(files); !own.ok()) {
+    return Annotated(own, Quoted(dir));
+  }
   if (files.int8) {
     return absl::FailedPreconditionError(
         StrCat(Quoted(dir), " is an int8 checkpoint already"));
@@ -87,7 +99,7 @@ absl::StatusOr<QuantisedCheckpoint> Quantised(const std::string& dir) {
   }
   made.source = {.model_id = std::move(verified.model_id),
                  .weights_sha256 = std::move(verified.sha256)};
-  made.source_bytes = static_cast<int64_t>(files.weights.file().view().size());
+  made.source_bytes = files.weights.bytes();
   return made;
 }
 

@@ -30,6 +30,13 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
       .Default("the first of them that the machine has");
 }
 
+void AddMaxContextFlag(Command app, std::optional<int64_t>& max_context) {
+  app.Add("--max-context", &max_context,
+          "Positions of a session at most, where the model has more")
+      .Between(1, int64_t{1} << 40)
+      .Default("those of the model");
+}
+
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
                                                 ThreadPool& pool) {
   DecoderOptions options{

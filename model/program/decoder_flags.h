@@ -2,6 +2,8 @@
 // The flags that say how decoders compute, for every command that steps a model.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,6 +21,9 @@ struct DecoderFlags {
 // Adds --decoder, --precision and --target, with what `flags` hold as their defaults.
 // `flags` must outlive `app`.
 void AddDecoderFlags(Command app, DecoderFlags& flags);
+
+// Adds --max-context: see ServeModelOptions. `max_context` must outlive `app`.
+void AddMaxContextFlag(Command app, std::optional<int64_t>& max_context);
 
 // INVALID_ARGUMENT names the flag. `pool` must outlive the decoders.
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,

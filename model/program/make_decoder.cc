@@ -22,14 +22,19 @@ absl::Status WrongKind(std::string_view fault) {
                    {.reason = "MODEL_KIND", .field = "model"});
 }
 
+bool IsBf16(const TensorView& view) {
+  return !view.stored.empty() &&
+         std::ranges::all_of(view.stored, [](const StoredRows& rows) {
+           return rows.number == StoredNumber::kBf16;
+         });
+}
+
 // In which the weights become what steps read.
 absl::StatusOr<WeightFormat> FormatOf(const TensorViews& views,
                                       const DecoderOptions& options) {
-  const bool int8 = std::ranges::any_of(
-      views, [](const TensorView& view) { return view.int8 != nullptr; });
-  const WeightFormat stored = int8 ? WeightFormat::kInt8 : WeightFormat::kFp32;
+  const WeightFormat stored = FormatOf(views);
   const WeightFormat wanted = options.format.value_or(stored);
-  if (!int8 || wanted == stored) return wanted;
+  if (stored != WeightFormat::kInt8 || wanted == stored) return wanted;
   return InvalidField(
       "precision",
       StrCat("--precision ", NameOf(wanted), ": model.safetensors holds int8 weights: ",
@@ -60,6 +65,16 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(Make make,
 }
 
 }  // namespace
+
+WeightFormat FormatOf(const TensorViews& views) {
+  bool bf16 = false, others = false;
+  for (const TensorView& view : views) {
+    if (view.int8 != nullptr) return WeightFormat::kInt8;
+    if (view.shape.size() < 2) continue;
+    (IsBf16(view) ? bf16 : others) = true;
+  }
+  return bf16 && !others ? WeightFormat::kBf16 : WeightFormat::kFp32;
+}
 
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelDescription& model,
                                                      const TensorViews& views,

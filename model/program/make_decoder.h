@@ -34,6 +34,10 @@ struct DecoderOptions {
   DeviceDriver* device = nullptr;
 };
 
+// That of the matrices as they are stored, in which no number of theirs is rounded:
+// int8 or bf16 where all are so, else fp32.
+WeightFormat FormatOf(const TensorViews& views);
+
 // The step form with the weights that `views` show, or the predictor. `views` are all
 // tensors of the model, which come by `stream`; where some are int8, all are that may
 // be (StoredTensors). REQUIRES: CheckDescription accepts the model.

@@ -12,7 +12,6 @@
 #include "model/load/model_files.h"
 #include "model/sequence/device.h"
 #include "model/sequence/make_model.h"
-#include "model/sequence/tensors.h"
 
 namespace mnemon {
 namespace {
@@ -21,9 +20,8 @@ absl::StatusOr<LoadedModel> Load(ModelFiles& files, const LoadOptions& options) 
   if (files.int8) return NeedsFp32Weights();
   LoadedModel loaded;
   MNEMON_ASSIGN_OR_RETURN(loaded.model, MakeModel(files.description));
-  // Checked already.
-  MNEMON_RETURN_IF_ERROR(
-      LoadWeights(files.weights, /*refuse_non_finite=*/false, *loaded.model));
+  MNEMON_RETURN_IF_ERROR(files.weights.Finish());
+  CopyWeights(ViewWeights(files), *loaded.model);
   try {
     MoveWeights(*loaded.model, options.device);
   } catch (const std::exception&) {
@@ -32,6 +30,7 @@ absl::StatusOr<LoadedModel> Load(ModelFiles& files, const LoadOptions& options) 
   RequireGradients(*loaded.model, false);
   loaded.tokenizer = std::move(files.tokenizer);
   loaded.config = std::move(files.config);
+  loaded.architecture = std::move(files.architecture);
   loaded.description = std::move(files.description);
   return loaded;
 }
@@ -54,9 +53,11 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
 }
 
 absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
-                                         const DecoderOptions& options) {
+                                         const DecoderOptions& options,
+                                         std::optional<int64_t> max_context) {
   return LoadServedModel(
       dir, {.device = device.is_cpu() ? "cpu" : device.str(),
+            .max_context = max_context,
             .decoder = options,
             .make_sequence = [device](const ModelDescription& description,
                                       const TensorViews& views, const std::string&) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The loading of a checkpoint directory into a model in its sequence form, or into what
+// The loading of a model directory into a model in its sequence form, or into what
 // serves it, in a program that has libtorch.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -17,7 +19,8 @@
 namespace mnemon {
 
 struct LoadedModel {
-  ModelConfig config;
+  std::optional<ModelConfig> config;  // none: of another project
+  std::string architecture;           // or the model_type
   ModelDescription description;
   std::string model_id;  // see docs/checkpoint_format.md
   std::unique_ptr<Model> model;
@@ -39,6 +42,7 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
 // As LoadServedModel, but the default decoder, where it serves, is this program's own,
 // on `device`. May throw c10::Error.
 absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
-                                         const DecoderOptions& options);
+                                         const DecoderOptions& options,
+                                         std::optional<int64_t> max_context = {});
 
 }  // namespace mnemon

@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include "base/out_of_memory.h"
@@ -37,17 +37,18 @@ TensorViews ViewOnCpu(const Model& model, std::vector<at::Tensor>& copies) {
   return views;
 }
 
+}  // namespace
+
 void CopyWeights(const TensorViews& views, Model& model) {
   std::map<std::string_view, const TensorView*> by_name;
   for (const TensorView& view : views) by_name[view.name] = &view;
   const at::NoGradGuard no_grad;
   model.Visit([&](const std::string& name, at::Tensor& tensor) {
-    const TensorView& view = *by_name.at(name);
-    tensor.copy_(at::from_blob(const_cast<float*>(view.data), view.shape));
+    at::Tensor read = at::empty(tensor.sizes());
+    ReadRows(*by_name.at(name), 0, tensor.size(0), read.data_ptr<float>());
+    tensor.copy_(read);
   });
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
   MNEMON_ASSIGN_OR_RETURN(const ModelDescription model, DescribeModel(config));

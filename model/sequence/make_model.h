@@ -21,8 +21,11 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelDescription& model);
 // That of a configuration; the errors of DescribeModel.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
 
-// The default decoder with copies of the weights that `views` show, all tensors of
-// the model, on `device`.
+// Copies of the weights that `views` show, all tensors of the model; of a tensor with
+// more rows the first ones. Throws std::bad_alloc or c10::Error.
+void CopyWeights(const TensorViews& views, Model& model);
+
+// The default decoder with copies of the weights that `views` show, on `device`.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeSequenceDecoder(
     const ModelDescription& description, const TensorViews& views, at::Device device);
 

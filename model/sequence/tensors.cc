@@ -5,13 +5,11 @@
 #include <exception>
 #include <optional>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/io/tensor_check.h"
 
 namespace mnemon {
 namespace {
@@ -38,13 +36,6 @@ std::optional<DType> FileType(at::ScalarType type) {
     if (tensor == type) return file;
   }
   return std::nullopt;
-}
-
-std::vector<TensorShape> ExpectedOf(const NamedTensorList& tensors) {
-  std::vector<TensorShape> expected;
-  for (const auto& [name, tensor] : tensors)
-    expected.push_back({name, tensor.sizes().vec()});
-  return expected;
 }
 
 NamedTensorList WeightsOf(Model& model) {
@@ -92,23 +83,6 @@ absl::StatusOr<std::string> FormatTensors(const NamedTensorList& tensors) {
          {static_cast<const char*>(kept.back().data_ptr()), kept.back().nbytes()}});
   }
   return FormatSafetensors(to_write);
-}
-
-absl::Status LoadWeights(const Safetensors& file, bool refuse_non_finite,
-                         Model& model) {
-  const NamedTensorList weights = WeightsOf(model);
-  MNEMON_RETURN_IF_ERROR(CheckTensors(
-      file, ExpectedOf(weights),
-      refuse_non_finite ? FindBadWeights(file) : std::vector<BadWeight>()));
-  const at::NoGradGuard no_grad;
-  // All copies are made before the first is assigned: memory may run out among them.
-  std::vector<at::Tensor> values;
-  for (const auto& [name, tensor] : weights) {
-    MNEMON_ASSIGN_OR_RETURN(at::Tensor value, ToTensor(file, *file.Find(name)));
-    values.push_back(std::move(value));
-  }
-  for (size_t i = 0; i < weights.size(); ++i) weights[i].second.copy_(values[i]);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> FormatWeights(Model& model) {

@@ -21,11 +21,6 @@ using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
 absl::StatusOr<at::Tensor> ToTensor(const Safetensors& file, const TensorInfo& info);
 absl::StatusOr<std::string> FormatTensors(const NamedTensorList& tensors);
 
-// Copies weights into `model`. Missing and extra tensors, wrong shapes and types, and
-// (by option) non-finite values are one INVALID_ARGUMENT that lists them all; on error
-// the model is unchanged.
-absl::Status LoadWeights(const Safetensors& file, bool refuse_non_finite, Model& model);
-
 // model.safetensors of a float32 model.
 absl::StatusOr<std::string> FormatWeights(Model& model);
 

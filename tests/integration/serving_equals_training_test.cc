@@ -125,7 +125,7 @@ class ServingEqualsTraining : public testing::TestWithParam<Case> {
     decoder_ = *std::move(decoder);
     EngineModel served;
     served.facts.name = "m";
-    served.facts.vocab = loaded_.config.vocab;
+    served.facts.vocab = loaded_.description.vocab;
     served.decoder = decoder_.get();
     auto engine = Engine::Create({served}, {.sessions = kSessions});
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -151,7 +151,7 @@ class ServingEqualsTraining : public testing::TestWithParam<Case> {
     std::vector<std::thread> threads;
     for (int i = 0; i < kSessions; ++i) {
       threads.emplace_back([&, i, options]() mutable {
-        options.tokens = PromptOf(i, loaded_.config.vocab);
+        options.tokens = PromptOf(i, loaded_.description.vocab);
         options.seed = 1000 + i;
         auto result =
             client->Generate(options, [&](const client::GenerateChunk& chunk) {
@@ -179,7 +179,7 @@ TEST_P(ServingEqualsTraining, GreedyTokensOfEightSessions) {
   for (int i = 0; i < kSessions; ++i) {
     SCOPED_TRACE(StrCat("session ", i));
     ASSERT_EQ(static_cast<int>(results[i].size()), tokens_);
-    ExpectArgMaxOfSequence(*loaded_.model, PromptOf(i, loaded_.config.vocab),
+    ExpectArgMaxOfSequence(*loaded_.model, PromptOf(i, loaded_.description.vocab),
                            results[i]);
   }
 }
@@ -193,7 +193,7 @@ TEST_P(ServingEqualsTraining, SampledTokensOfEightSessions) {
                                     .presence_penalty = 0.2,
                                     .penalty_window_tokens = 7});
   EXPECT_EQ(Join(results[3]),
-            RunSample(dir_, PromptOf(3, loaded_.config.vocab), tokens_,
+            RunSample(dir_, PromptOf(3, loaded_.description.vocab), tokens_,
                       "--temperature 1.2 --min-p 0.02 --typical-p 0.95 "
                       "--repetition-penalty 1.2 --frequency-penalty 0.3 "
                       "--presence-penalty 0.2 --penalty-window-tokens 7 --seed 1003"));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "model/blocks/attention/relative_table.h"
 
-#include <span>
+#include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "model/compute/kernels.h"
 
@@ -14,9 +16,13 @@ RelativeTable MakeRelativeTable(const TensorView& key, const TensorView* bias,
   float* keys = weights.Make(heads * width * rows, kBlockPositions);
   float* biases = weights.Make(heads * rows, kBlockPositions);
   const bool free = bias != nullptr;
-  const std::span<const float> from = key.values();
-  const std::span<const float> other = (free ? bias : query_bias)->values();
-  weights.Later({std::as_bytes(from), std::as_bytes(other)}, [=] {
+  const TensorView* const added = free ? bias : query_bias;
+  auto sources = BytesOfRows(key, 0, rows);
+  std::ranges::copy(BytesOfRows(*added, 0, added->rows()), std::back_inserter(sources));
+  weights.Later(sources, [=, table = &key] {
+    std::vector<float> from(table->count()), other(added->count());
+    ReadRows(*table, 0, table->rows(), from.data());
+    ReadRows(*added, 0, added->rows(), other.data());
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         double tied = 0;

@@ -2,7 +2,7 @@
 #include "model/blocks/feedback_memory/step.h"
 
 #include <algorithm>
-#include <span>
+#include <vector>
 
 #include "model/compute/functions.h"
 #include "model/compute/tensor_names.h"
@@ -11,9 +11,11 @@ namespace mnemon {
 namespace {
 
 const float* MakeMix(StepWeights& weights) {
-  const std::span<const float> raw = weights.Get(names::kMemoryMix).values();
-  float* const mix = weights.Make(static_cast<int64_t>(raw.size()));
-  weights.Later({std::as_bytes(raw)}, [mix, raw] {
+  const TensorView& view = weights.Get(names::kMemoryMix);
+  float* const mix = weights.Make(view.rows());
+  weights.Later(BytesOfRows(view, 0, view.rows()), [mix, from = &view] {
+    std::vector<float> raw(from->count());
+    ReadRows(*from, 0, from->rows(), raw.data());
     const double most = std::ranges::max(raw);
     double total = 0;
     for (const float value : raw) total += numerics::Exp(value - most);

@@ -19,7 +19,7 @@ function takeModel(listed, place) {
   return {
     id: listed.id,
     colour: MODEL_COLOURS[place % MODEL_COLOURS.length],
-    heads: config.heads || 1,
+    heads: config.heads || config.num_attention_heads || config.n_head || 1,
     hasText: facts.has_tokenizer !== false,
     generates: facts.generates === true,
     // Names as in output.introspection.

@@ -45,7 +45,7 @@ class Stream {
           views_.emplace_back(TensorView{.name = tensor.name, .shape = tensor.shape});
       if (tensor.int8) {
         view.int8 = reinterpret_cast<const int8_t*>(at(tensor.name));
-        view.scales = reinterpret_cast<const float*>(at(names::Scale(tensor.name)));
+        view.scales = reinterpret_cast<const std::byte*>(at(names::Scale(tensor.name)));
       } else {
         view.data = reinterpret_cast<const float*>(at(tensor.name));
       }

@@ -34,7 +34,8 @@ std::vector<float> Outputs(const ServedModel& served) {
     return {output->logits.begin(), output->logits.end()};
   }
   const auto arena = StateArena::Create(served.decoder->spec(), {.slots = 1}).value();
-  std::vector<float> logits(tokens.size() * static_cast<size_t>(served.config.vocab));
+  std::vector<float> logits(tokens.size() *
+                            static_cast<size_t>(served.description.vocab));
   const Segment segment{.slot = *arena->Acquire(),
                         .position = 0,
                         .tokens = tokens,
@@ -93,7 +94,7 @@ TEST_F(Int8Checkpoint, GivesTheBitsOfQuantisingAtLoad) {
         EXPECT_EQ(NumericsId(stored), NumericsId(at_load));
         EXPECT_THAT(NumericsId(stored), HasSubstr("/int8/"));
         EXPECT_EQ(stored.format, WeightFormat::kInt8);
-        EXPECT_EQ(stored.config, at_load.config);
+        EXPECT_EQ(stored.config_json, at_load.config_json);
         EXPECT_EQ(stored.parameters, at_load.parameters);
         const std::vector<float> found = Outputs(stored), expected = Outputs(at_load);
         ASSERT_EQ(found.size(), expected.size());

@@ -36,7 +36,7 @@ struct File {
 
   void Add(DType type, int64_t elements, int64_t words, float value, int64_t begin) {
     begin += 4 * static_cast<int64_t>(data.size());
-    header.tensors.push_back({.name = "t",
+    header.tensors.push_back({.name = "t" + std::to_string(header.tensors.size()),
                               .dtype = type,
                               .shape = {elements},
                               .begin = begin,
@@ -45,15 +45,17 @@ struct File {
   }
 
   // As WeightScan finds them, without pieces.
-  std::vector<std::pair<size_t, int64_t>> NonFiniteOfEach() const {
-    std::vector<std::pair<size_t, int64_t>> all;
+  std::vector<std::pair<std::string, int64_t>> NonFiniteOfEach() const {
+    std::vector<std::pair<std::string, int64_t>> all;
     auto first = data.begin();
     for (size_t t = 0; t < header.tensors.size(); ++t) {
       const TensorInfo& tensor = header.tensors[t];
       const auto end = first + (tensor.end - tensor.begin) / 4;
       const auto bad =
           std::find_if(first, end, [](float v) { return !std::isfinite(v); });
-      if (tensor.dtype == DType::kF32 && bad != end) all.emplace_back(t, bad - first);
+      if (tensor.dtype == DType::kF32 && bad != end) {
+        all.emplace_back(tensor.name, bad - first);
+      }
       first = end;
     }
     return all;
@@ -78,7 +80,7 @@ TEST(WeightScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
       size = std::min(4 * (1 + random() % most), bytes.size() - at);
       scan.Follow(bytes.substr(at, size));
     }
-    std::vector<std::pair<size_t, int64_t>> found;
+    std::vector<std::pair<std::string, int64_t>> found;
     for (const BadWeight& one : scan.found()) {
       found.emplace_back(one.tensor, one.element);
     }
@@ -86,7 +88,7 @@ TEST(WeightScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
   }
 }
 
-// Tensors of both types and scales, in pieces that cut floats anywhere.
+// Tensors of all types and scales, in pieces that cut numbers anywhere.
 TEST(WeightScan, FindsWhatNoInt8AndNoScaleMayBe) {
   constexpr int64_t kBegin = 9;  // of the data
   SafetensorsHeader header;
@@ -97,7 +99,7 @@ TEST(WeightScan, FindsWhatNoInt8AndNoScaleMayBe) {
     header.tensors.push_back(
         {.name = name,
          .dtype = type,
-         .shape = {static_cast<int64_t>(bytes.size()) / (type == DType::kI8 ? 1 : 4)},
+         .shape = {static_cast<int64_t>(bytes.size()) * 8 / Bits(type)},
          .begin = begin,
          .end = kBegin + static_cast<int64_t>(data.size())});
   };
@@ -115,6 +117,8 @@ TEST(WeightScan, FindsWhatNoInt8AndNoScaleMayBe) {
   add("c.weight.scale", DType::kF32, bytes({-0.0f}));
   add("d.weight.scale", DType::kF32, bytes({1, kInfinity}));
   add("e.weight", DType::kU8, "\x80"sv);
+  add("f.weight", DType::kBF16, "\x7f\x7f\x00\x7c\x80\xff\x80\x7f"sv);
+  add("g.weight", DType::kF16, "\xff\x7b\x00\xfb\x80\x7f\x00\x7c"sv);
   for (size_t size = 1; size <= data.size(); ++size) {
     WeightScan scan(header);
     for (size_t at = 0; at < data.size(); at += size) {
@@ -122,16 +126,18 @@ TEST(WeightScan, FindsWhatNoInt8AndNoScaleMayBe) {
     }
     std::vector<std::string> found;
     for (const BadWeight& bad : scan.found()) {
-      const TensorInfo& tensor = header.tensors[bad.tensor];
+      const TensorInfo& tensor =
+          *std::ranges::find(header.tensors, bad.tensor, &TensorInfo::name);
       found.push_back(tensor.name + " " + std::string(FaultOf(tensor)) + " " +
                       std::to_string(bad.element));
     }
-    EXPECT_THAT(found,
-                testing::ElementsAre("b.weight is -128 1",
-                                     "b.weight.scale is negative or not finite 2",
-                                     "c.weight is not finite 1",
-                                     "c.weight.scale is negative or not finite 0",
-                                     "d.weight.scale is negative or not finite 1"))
+    EXPECT_THAT(
+        found,
+        testing::ElementsAre(
+            "b.weight is -128 1", "b.weight.scale is negative or not finite 2",
+            "c.weight is not finite 1", "c.weight.scale is negative or not finite 0",
+            "d.weight.scale is negative or not finite 1", "f.weight is not finite 2",
+            "g.weight is not finite 2"))
         << size;
   }
 }

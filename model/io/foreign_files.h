@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A model directory as Hugging Face's libraries write it: config.json with a
+// model_type, model.safetensors or the files that model.safetensors.index.json names,
+// generation_config.json and tokenizer.json (both optional). Files may be links, as in
+// the hub's cache, where snapshots/REVISION/x leads to ../../blobs/HASH: they are
+// followed within the model's folder and refused beyond it.
+#pragma once
+
+#include <future>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "model/io/checkpoint.h"
+#include "model/io/weight_files.h"
+
+namespace mnemon {
+
+// Not yet a model.
+struct ForeignFiles {
+  std::string config_json;
+  std::optional<std::string> generation_config_json;
+  // As CheckpointFiles::weights.
+  WeightFiles weights;
+  // As CheckpointFiles::verified, but for the manifest, which such directories lack.
+  // The model_id is SHA-256 over those of weights, config.json and tokenizer.json.
+  std::future<absl::StatusOr<VerifiedWeights>> verified;
+};
+
+// The directory of a model: `given`, or of a model's folder in the hub's cache the
+// snapshot that refs/main names. Nothing where config.json cannot be read or has no
+// model_type.
+std::optional<std::string> FindForeignDirectory(const std::string& given);
+
+// Reads a directory that FindForeignDirectory found. Errors name the file: those of
+// ReadFile, INVALID_ARGUMENT for a link that leaves the model's folder and for a name
+// in the index that is no plain file name, RESOURCE_EXHAUSTED; nothing of a declared
+// size is allocated before it was checked.
+absl::StatusOr<ForeignFiles> ReadForeignFiles(const std::string& dir);
+
+}  // namespace mnemon
