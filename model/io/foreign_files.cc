@@ -45,8 +45,11 @@ class Folder {
   explicit Folder(const std::string& dir) : dir_(dir) {
     std::error_code ignored;
     root_ = fs::canonical(dir, ignored);
-    if (root_.parent_path().filename() == "snapshots") {
-      root_ = root_.parent_path().parent_path();
+    // Of any other folder of that name nothing is known.
+    const fs::path model = root_.parent_path().parent_path();
+    if (root_.parent_path().filename() == "snapshots" &&
+        fs::is_directory(model / "blobs", ignored)) {
+      root_ = model;
     }
   }
 

@@ -189,6 +189,14 @@ TEST_F(ForeignDirectory, ALinkInAnotherDirectoryLeadsNowhereElse) {
   fs::rename(Dir() + "/model.safetensors", tmp_.Path("w"));
   fs::create_symlink("../w", Dir() + "/model.safetensors");
   EXPECT_THAT(Fault(), HasSubstr("outside of the model's folder"));
+  // Nor in one that only looks like a snapshot.
+  fs::create_directories(tmp_.Path("snapshots"));
+  fs::rename(Dir(), tmp_.Path("snapshots/m"));
+  EXPECT_THAT(std::string(Load(tmp_.Path("snapshots/m")).status().message()),
+              HasSubstr("model.safetensors"));
+  fs::rename(tmp_.Path("w"), tmp_.Path("snapshots/w"));
+  EXPECT_THAT(std::string(Load(tmp_.Path("snapshots/m")).status().message()),
+              HasSubstr("outside of the model's folder"));
 }
 
 TEST_F(ForeignDirectory, FaultsOfTheIndexNameIt) {
