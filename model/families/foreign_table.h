@@ -7,7 +7,7 @@
 
 #define MNEMON_FOREIGN_FAMILIES(family)                                               \
   family(HfLlama) family(HfQwen2) family(HfQwen3) family(HfSmolLm3) family(HfMistral) \
-      family(HfGemma3Text)
+      family(HfGemma3Text) family(HfGpt2)
 
 namespace mnemon {
 

@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Public, ForeignGolden,
                          testing::Values("llama_tied", "llama_rope_linear",
                                          "llama_rope_llama3", "llama_rope_yarn",
                                          "qwen2", "qwen3", "smollm3", "mistral_window",
-                                         "gemma3_text"),
+                                         "gemma3_text", "gpt2"),
                          GoldenCaseName);
 
 // What is refused, by key and value.
