@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The filters: `value | name(arguments)`.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "model/text/jinja/runtime.h"
+#include "model/text/jinja/value.h"
+
+namespace mnemon::jinja {
+
+using Filter = absl::StatusOr<Value> (*)(Runtime& runtime, const Value& value,
+                                         const Arguments& arguments);
+
+bool IsFilter(std::string_view name);
+// INVALID_ARGUMENT names an unknown filter.
+absl::StatusOr<Value> ApplyFilter(Runtime& runtime, std::string_view name,
+                                  const Value& value, const Arguments& arguments);
+
+// The value below `value` at a path of names and numbers with dots between.
+absl::StatusOr<Value> AtPath(Runtime& runtime, const Value& value, const Value& path,
+                             const std::optional<Value>& otherwise = std::nullopt);
+
+// Of sequences, in sequence_filters.cc: null when there is none.
+Filter FindSequenceFilter(std::string_view name);
+
+}  // namespace mnemon::jinja
