@@ -40,7 +40,7 @@ RUN cmake --install build/cuda --strip --prefix /install
 FROM debian:12-slim AS runtime
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      libabsl20220623 libedit2 libfmt9 libgrpc++1.51 libhwy1 libprometheus-cpp-core1.0 \
+      libabsl20220623 libedit2 libfmt9 libgrpc++1.51 libhwy1 libpcre2-8-0 libprometheus-cpp-core1.0 \
       libprotobuf32 librocksdb7.8 libspdlog1.10 libssl3 libxxhash0 libzstd1 \
  && rm -rf /var/lib/apt/lists/*
 # A fixed uid with a name. Group 0 may write too: some platforms choose the uid themselves.

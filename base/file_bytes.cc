@@ -32,8 +32,12 @@ int64_t WholePages(int64_t end) {
 
 }  // namespace
 
-FileBytes::FileBytes(std::optional<LargeFile> file, Follow follow, int64_t size)
-    : file_(std::move(file)), follow_(std::move(follow)), size_(size) {
+FileBytes::FileBytes(std::optional<LargeFile> file, std::optional<MadeFile> made,
+                     Follow follow, int64_t size)
+    : file_(std::move(file)),
+      made_(std::move(made)),
+      follow_(std::move(follow)),
+      size_(size) {
   if (size == 0) return;
   const int access = PROT_READ | (file_ ? 0 : PROT_WRITE);
   const int flags = MAP_PRIVATE | (file_ ? 0 : MAP_ANONYMOUS);
@@ -44,7 +48,7 @@ FileBytes::FileBytes(std::optional<LargeFile> file, Follow follow, int64_t size)
 }
 
 FileBytes::FileBytes(std::string_view bytes)
-    : FileBytes(std::nullopt, {}, static_cast<int64_t>(bytes.size())) {
+    : FileBytes(std::nullopt, std::nullopt, {}, static_cast<int64_t>(bytes.size())) {
   if (!bytes.empty()) std::memcpy(data_, bytes.data(), bytes.size());
   read_ = size_;
 }
@@ -55,7 +59,18 @@ absl::StatusOr<std::shared_ptr<FileBytes>> FileBytes::Open(LargeFile file,
   const std::string what = StrCat("the ", size, " bytes of ", Quoted(file.path()));
   return CatchOutOfMemory(what, [&]() -> absl::StatusOr<std::shared_ptr<FileBytes>> {
     return std::shared_ptr<FileBytes>(
-        new FileBytes(std::move(file), std::move(follow), size));
+        new FileBytes(std::move(file), std::nullopt, std::move(follow), size));
+  });
+}
+
+absl::StatusOr<std::shared_ptr<FileBytes>> FileBytes::Open(MadeFile file,
+                                                           Follow follow) {
+  const int64_t size = file.size;
+  const std::string what =
+      StrCat("the ", size, " bytes that are made of ", Quoted(file.path));
+  return CatchOutOfMemory(what, [&]() -> absl::StatusOr<std::shared_ptr<FileBytes>> {
+    return std::shared_ptr<FileBytes>(
+        new FileBytes(std::nullopt, std::move(file), std::move(follow), size));
   });
 }
 
@@ -73,7 +88,7 @@ FileBytes::~FileBytes() {
 
 void FileBytes::Start() {
   MNEMON_CHECK(!reader_.joinable());
-  if (!file_) return;
+  if (!file_ && !made_) return;
   std::lock_guard lock(mutex_);
   try {
     reader_ = std::thread([this] { Run(); });
@@ -86,6 +101,9 @@ void FileBytes::Start() {
 // A page that cannot be read ends the process that touches it, and does nothing but
 // fail here; then, and where the kernel does not know the call, read() tells.
 absl::Status FileBytes::Fetch(int64_t begin, int64_t end) {
+  if (made_) {
+    return made_->make(begin, {data_ + begin, static_cast<size_t>(end - begin)});
+  }
   const int64_t from = WholePages(begin);
   if (::madvise(data_ + from, static_cast<size_t>(end - from), MADV_POPULATE_READ) ==
       0) {
@@ -148,6 +166,7 @@ absl::Status FileBytes::Await(int64_t end) {
 
 absl::Status FileBytes::Finish() {
   MNEMON_RETURN_IF_ERROR(Await(size_));
+  if (made_) return made_->check_unchanged();
   return file_ ? file_->CheckUnchanged() : absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a large file in memory of their own: read once, in their order, in the
-// background or by those who wait for them, and given back to the system from the
-// front.
+// The bytes of a large file, or of one that is made while it is read, in memory of
+// their own: read once, in their order, in the background or by those who wait for
+// them, and given back to the system from the front.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -19,6 +21,17 @@
 #include "base/file.h"
 
 namespace mnemon {
+
+// A file that is nowhere, but made of another one.
+struct MadeFile {
+  std::string path;  // for messages
+  int64_t size = 0;
+  // Writes the bytes from `begin` on, as many as `to` has room for. Called for all of
+  // them in their order, by one thread at a time.
+  std::function<absl::Status(int64_t begin, std::span<char> to)> make;
+  // Behind the last of them: DATA_LOSS when what they were made of changed meanwhile.
+  std::function<absl::Status()> check_unchanged;
+};
 
 // Safe for concurrent calls, but for Start.
 class FileBytes {
@@ -29,6 +42,7 @@ class FileBytes {
 
   // Of an open file, of which nothing has been read yet. RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::shared_ptr<FileBytes>> Open(LargeFile file, Follow follow);
+  static absl::StatusOr<std::shared_ptr<FileBytes>> Open(MadeFile file, Follow follow);
   // A copy, all of it there. Throws std::bad_alloc.
   explicit FileBytes(std::string_view bytes);
   ~FileBytes();
@@ -52,13 +66,15 @@ class FileBytes {
   void ReleaseBefore(int64_t end);
 
  private:
-  FileBytes(std::optional<LargeFile> file, Follow follow, int64_t size);
+  FileBytes(std::optional<LargeFile> file, std::optional<MadeFile> made, Follow follow,
+            int64_t size);
   absl::Status Fetch(int64_t begin, int64_t end);
   void ReadOn(std::unique_lock<std::mutex>& lock, int64_t end);
   void Run();
 
-  const std::optional<LargeFile> file_;  // none: a copy
-  const Follow follow_;                  // called by one thread at a time
+  const std::optional<LargeFile> file_;  // one of the two; none: a copy
+  const std::optional<MadeFile> made_;
+  const Follow follow_;  // called by one thread at a time
   const int64_t size_;
   char* data_ = nullptr;
 

@@ -29,6 +29,8 @@ class MappedFile {
   // The whole file, from a page's beginning on.
   std::string_view view() const { return {data_, static_cast<size_t>(file_.size())}; }
   const std::string& path() const { return file_.path(); }
+  // DATA_LOSS when it changed since it was opened.
+  absl::Status CheckUnchanged() const { return file_.CheckUnchanged(); }
 
  private:
   MappedFile(LargeFile file, const char* data) : file_(std::move(file)), data_(data) {}

@@ -47,6 +47,7 @@ struct GenerateOptions {
   std::optional<uint64_t> seed;
   std::vector<int32_t> stop_token_ids;
   std::vector<std::string> stop_strings;
+  bool ignore_eos = false;  // go on after the model's own end token
   std::optional<std::chrono::milliseconds> time_limit;
   // Of the whole call from now on: DEADLINE_EXCEEDED after it.
   std::optional<std::chrono::milliseconds> deadline;

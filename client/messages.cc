@@ -34,6 +34,7 @@ void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
   stopping.mutable_stop_token_ids()->Add(options.stop_token_ids.begin(),
                                          options.stop_token_ids.end());
   for (const std::string& text : options.stop_strings) stopping.add_stop_strings(text);
+  if (options.ignore_eos) stopping.set_ignore_eos(true);
   if (options.time_limit) {
     SetDuration(*options.time_limit, *stopping.mutable_time_limit());
   }

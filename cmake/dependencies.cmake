@@ -25,6 +25,14 @@ add_library(mnemon_highway INTERFACE)
 target_include_directories(mnemon_highway SYSTEM INTERFACE ${HIGHWAY_INCLUDE})
 target_link_libraries(mnemon_highway INTERFACE ${HIGHWAY_LIBRARY})
 
+# PCRE2: regular expressions of tokenizers, compiled and bounded. Its classes of
+# characters are not used: model/text/pattern.h.
+find_path(PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+add_library(mnemon_pcre2 INTERFACE)
+target_include_directories(mnemon_pcre2 SYSTEM INTERFACE ${PCRE2_INCLUDE})
+target_link_libraries(mnemon_pcre2 INTERFACE ${PCRE2_LIBRARY})
+
 # zstd and xxHash: blocks and checksums of snapshots. XXH3 is stable since xxHash 0.8.
 find_path(ZSTD_INCLUDE zstd.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)

@@ -126,7 +126,10 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
                .parameters = one.served.parameters,
                .precision = NameOf(one.served.format),
                .kernels = one.served.kernels,
-               .chat_template = one.served.chat_template};
+               .chat_template = one.served.chat_template,
+               .chat_program = one.served.chat_program,
+               .no_chat_program = one.served.no_chat_program,
+               .generation = one.served.generation};
   if (one.served.predictor) {
     one.facts.numerics_id = one.served.predictor->numerics_id();
     one.facts.context_limit = one.served.predictor->max_positions();
@@ -152,6 +155,14 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
     LogFacts(one.facts);
+    if (!one.served.no_chat_program.ok()) {
+      LogWarning(StrCat("model ", flag.name, ": its chat template is not supported: ",
+                        std::string(one.served.no_chat_program.message())));
+    }
+    if (!one.served.no_tokenizer.ok()) {
+      LogWarning(StrCat("model ", flag.name, ": its tokenizer is not supported: ",
+                        std::string(one.served.no_tokenizer.message())));
+    }
     weights += WeightBytesOf(one.served);
     models.call_bytes_ =
         std::max(models.call_bytes_, LeastCallBytes(one.served, one.facts));

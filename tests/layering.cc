@@ -149,7 +149,7 @@ const Rules& ProjectRules() {
       {"model/io", "model/families model/compute"},
       {"model/load",
        "model/io model/text model/program model/decoder model/families "
-       "model/description model/compute/device model/compute"},
+       "model/description model/sampling model/compute/device model/compute"},
       // With torch, as the units of model/blocks whose names end in _torch.
       {"model/sequence",
        "model/load model/io model/text model/program model/decoder model/families "

@@ -16,6 +16,7 @@ void AddInspectCommand(CommandLine& line);
 void AddEvalCommand(CommandLine& line);
 void AddAttentionCommand(CommandLine& line);
 void AddTokenizeCommand(CommandLine& line);
+void AddTokenizerCommand(CommandLine& line);
 void AddTemplateCommand(CommandLine& line);
 void AddPlotCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);

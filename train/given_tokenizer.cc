@@ -35,6 +35,8 @@ std::string WithNewlines(std::string_view text) {
 
 Made OfChars(std::string_view text) { return MakeCharTokenizer(WithNewlines(text)); }
 
+Made OfJson(std::string_view json) { return ParseTokenizer(json); }
+
 // One way to give a tokenizer.
 struct Source {
   const char* flag;
@@ -44,7 +46,7 @@ struct Source {
   const char* hint;  // for a wrong size
 };
 constexpr Source kSources[] = {
-    {"--tokenizer", &GivenTokenizer::tokenizer, kMaxTokenizerBytes, ParseTokenizer,
+    {"--tokenizer", &GivenTokenizer::tokenizer, kMaxTokenizerBytes, OfJson,
      "give the one that the model was trained with"},
     {"--chars", &GivenTokenizer::chars, kMaxTextBytes, OfChars,
      "give the text that the model was trained on, as much of it"},

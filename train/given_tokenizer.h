@@ -18,6 +18,8 @@ struct GivenTokenizer {
   std::string chars;      // a text, whose characters are sorted by code point
   std::string alphabet;   // the characters in the order of their ids
   std::string config;     // a tokenizer_config.json; may be given beside any of them
+
+  bool given() const { return !(tokenizer + chars + alphabet + config).empty(); }
 };
 
 // --tokenizer, --chars, --alphabet and --tokenizer-config; `given` must outlive Run.

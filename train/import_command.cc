@@ -10,7 +10,9 @@
 #include "base/status_macros.h"
 #include "model/families/families.h"
 #include "model/io/checkpoint.h"
+#include "model/io/gguf_files.h"
 #include "model/io/import_labml.h"
+#include "model/load/model_files.h"
 #include "train/commands.h"
 #include "train/given_tokenizer.h"
 
@@ -18,6 +20,7 @@ namespace mnemon {
 namespace {
 
 struct ImportFlags {
+  std::string file;
   std::string from;
   std::string config;
   std::string weights;
@@ -26,11 +29,45 @@ struct ImportFlags {
   bool convert_000 = false;
 };
 
+absl::Status MakeParentOf(const std::string& dir) {
+  const std::string parent = std::filesystem::path(dir).parent_path().string();
+  return parent.empty() ? absl::OkStatus() : MakeDirectories(parent);
+}
+
+// Nothing is written of a file that could not be served.
+absl::Status ImportGguf(const ImportFlags& flags) {
+  if (flags.file.empty()) return UsageError("--from gguf needs the FILE");
+  if (!flags.config.empty() || !flags.weights.empty() || flags.convert_000 ||
+      flags.tokenizer.given()) {
+    return UsageError("--from gguf takes FILE and --out alone");
+  }
+  if (!IsGgufFile(flags.file)) {
+    return absl::InvalidArgumentError(StrCat(Quoted(flags.file), " is no GGUF file"));
+  }
+  MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(flags.file));
+  MNEMON_RETURN_IF_ERROR(files.verified.get().status());
+  std::string out = flags.out;
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  MNEMON_RETURN_IF_ERROR(MakeParentOf(out));
+  MNEMON_RETURN_IF_ERROR(WriteGgufAsDirectory(flags.file, out));
+  std::printf("%s: %s, %lld parameters, %s\n", flags.out.c_str(),
+              files.architecture.c_str(), static_cast<long long>(files.parameters()),
+              files.tokenizer != nullptr ? files.tokenizer->Describe().c_str()
+              : files.no_tokenizer.ok()
+                  ? "no tokenizer: only token ids work"
+                  : std::string(files.no_tokenizer.message()).c_str());
+  return absl::OkStatus();
+}
+
 absl::Status RunImport(const ImportFlags& flags) {
   constexpr int64_t kMaxConfigBytes = 1 << 20;
+  if (flags.from == "gguf") return ImportGguf(flags);
   if (flags.from != "labml") {
     return UsageError(
-        StrCat("--from ", Quoted(flags.from), " is not known: use labml"));
+        StrCat("--from ", Quoted(flags.from), " is not known: use labml or gguf"));
+  }
+  if (!flags.file.empty() || flags.config.empty() || flags.weights.empty()) {
+    return UsageError("--from labml takes --config and --weights, and no FILE");
   }
   MNEMON_ASSIGN_OR_RETURN(const std::string config,
                           ReadFile(flags.config, kMaxConfigBytes));
@@ -50,8 +87,7 @@ absl::Status RunImport(const ImportFlags& flags) {
   MNEMON_ASSIGN_OR_RETURN(const std::string tokenizer_config,
                           ReadTokenizerConfig(flags.tokenizer));
   if (!tokenizer_config.empty()) content["tokenizer_config.json"] = tokenizer_config;
-  const std::string parent = std::filesystem::path(flags.out).parent_path().string();
-  if (!parent.empty()) MNEMON_RETURN_IF_ERROR(MakeDirectories(parent));
+  MNEMON_RETURN_IF_ERROR(MakeParentOf(flags.out));
   MNEMON_RETURN_IF_ERROR(WriteCheckpoint(flags.out, content));
   std::printf("%s: %s, %zu bytes of weights, %s\n", flags.out.c_str(),
               imported->config.architecture.c_str(), imported->weights.size(),
@@ -65,15 +101,24 @@ absl::Status RunImport(const ImportFlags& flags) {
 void AddImportCommand(CommandLine& line) {
   auto flags = std::make_shared<ImportFlags>();
   Command command = line.AddCommand(
-      "import", "Makes a checkpoint of a model trained elsewhere.",
+      "import", "Makes a directory of a model trained elsewhere.",
       {"mnemon-train import --from labml --config config.json --weights "
-       "weights.safetensors --chars tiny_shakespeare.txt --out checkpoint"},
+       "weights.safetensors --chars tiny_shakespeare.txt --out checkpoint",
+       "mnemon-train import --from gguf model.gguf --out model"},
       [flags] { return RunImport(*flags); });
-  command.Add("--from", &flags->from, "Where the model comes from: labml").Required();
-  command.Add("--config", &flags->config, "JSON file of its sizes").Required();
-  command.Add("--weights", &flags->weights, "Safetensors file of its state_dict")
+  command.Add("file", &flags->file, "Of gguf: the GGUF file").Default("none");
+  command.Add("--from", &flags->from, "Where the model comes from: labml, gguf")
       .Required();
-  command.Add("--out", &flags->out, "Checkpoint directory to write").Required();
+  command.Add("--config", &flags->config, "Of labml: JSON file of its sizes")
+      .Default("none");
+  command
+      .Add("--weights", &flags->weights, "Of labml: safetensors file of its state_dict")
+      .Default("none");
+  command
+      .Add("--out", &flags->out,
+           "Directory to write: of labml a checkpoint, of "
+           "gguf one of Hugging Face, which must not be there")
+      .Required();
   AddTokenizerFlags(command, flags->tokenizer);
   command.Add("--convert-000", &flags->convert_000,
               "Write a feedback model of seed_form 000 in the free form of 002");

@@ -101,10 +101,13 @@ absl::Status RunInspect(const std::string& checkpoint, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const ServedModel loaded,
                           LoadStepForm(checkpoint, compute.device, compute.decoder));
   std::string tokenizer = "none: only token ids work";
+  if (!loaded.no_tokenizer.ok()) {
+    tokenizer += StrCat("; ", std::string(loaded.no_tokenizer.message()));
+  }
   if (loaded.tokenizer != nullptr) {
     const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
     tokenizer =
-        StrCat(json["model"]["type"].get<std::string>(), ", ", loaded.tokenizer->size(),
+        StrCat(json["model"].value("type", "BPE"), ", ", loaded.tokenizer->size(),
                " tokens; ", loaded.tokenizer->Describe());
   }
   const bool int8 = loaded.format == WeightFormat::kInt8;

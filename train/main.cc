@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   mnemon::AddInspectCommand(line);
   mnemon::AddAttentionCommand(line);
   mnemon::AddTokenizeCommand(line);
+  mnemon::AddTokenizerCommand(line);
   mnemon::AddTemplateCommand(line);
   mnemon::AddPlotCommand(line);
   mnemon::AddReportCommand(line);

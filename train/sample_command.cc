@@ -29,8 +29,12 @@ struct SampleFlags {
   std::vector<int64_t> prompt_tokens;
   int64_t tokens = 0;
   std::optional<uint64_t> seed;
-  RequestedSampling sampling;
+  // What is not given is the model's.
+  std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty;
+  std::optional<int32_t> top_k;
+  RequestedSampling penalties;
   bool ids = false;
+  bool ignore_end = false;
   ComputeFlags compute;
 };
 
@@ -40,8 +44,10 @@ class Printer {
   explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
   absl::Status Print(int32_t token) {
-    if (tokenizer_ != nullptr)
+    if (tokenizer_ != nullptr) {
+      if (tokenizer_->special(token)) return absl::OkStatus();
       return WriteStandardOutput(text_.Push(tokenizer_->TokenBytes(token)));
+    }
     return WriteStandardOutput(StrCat(std::exchange(first_, false) ? "" : ",", token));
   }
   absl::Status Finish() { return WriteStandardOutput(text_.Finish() + "\n"); }
@@ -61,6 +67,8 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
     }
     absl::StatusOr<std::vector<int32_t>> ids = loaded.tokenizer->Encode(flags.prompt);
     if (!ids.ok()) return Annotated(ids.status(), "--prompt");
+    const auto before = loaded.tokenizer->before_text();
+    ids->insert(ids->begin(), before.begin(), before.end());
     return ids;
   }
   std::vector<int32_t> ids;
@@ -75,13 +83,27 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
   return ids;
 }
 
-absl::Status CheckFlags(const SampleFlags& flags) {
-  if (flags.prompt.empty() == flags.prompt_tokens.empty()) {
-    return UsageError(
-        "give --prompt TEXT or --prompt-tokens IDS, one of them and not empty: a "
-        "model continues from at least one token");
-  }
-  const absl::Status valid = ValidateSampling(flags.sampling, INT32_MAX);
+absl::Status CheckPrompt(const SampleFlags& flags) {
+  if (flags.prompt.empty() != flags.prompt_tokens.empty()) return absl::OkStatus();
+  return UsageError(
+      "give --prompt TEXT or --prompt-tokens IDS, one of them and not empty: a "
+      "model continues from at least one token");
+}
+
+RequestedSampling Merge(const SampleFlags& flags, const RequestedSampling& model) {
+  RequestedSampling sampling = flags.penalties;
+  sampling.temperature = flags.temperature.value_or(model.temperature);
+  sampling.top_k = flags.top_k.value_or(model.top_k);
+  sampling.top_p = flags.top_p.value_or(model.top_p);
+  sampling.min_p = flags.min_p.value_or(model.min_p);
+  sampling.typical_p = flags.typical_p.value_or(model.typical_p);
+  sampling.repetition_penalty =
+      flags.repetition_penalty.value_or(model.repetition_penalty);
+  return sampling;
+}
+
+absl::Status CheckSampling(const RequestedSampling& sampling) {
+  const absl::Status valid = ValidateSampling(sampling, INT32_MAX);
   if (valid.ok()) return valid;
   const std::optional<ErrorDetail> detail = GetErrorDetail(valid);
   std::string field = detail ? detail->field : "";
@@ -118,6 +140,7 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   std::vector<float> logits(static_cast<size_t>(loaded.description.vocab));
   MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, prompt, logits));
 
+  const std::vector<int32_t>& ends = loaded.generation.end_tokens;
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
   SamplerScratch scratch{.operations = &SamplingOperationsOf(target)};
@@ -131,6 +154,7 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
     history.push_back(token);
     MNEMON_RETURN_IF_ERROR(printer.Print(token));
     if (sampled + 1 == flags.tokens) break;
+    if (!flags.ignore_end && std::ranges::binary_search(ends, token)) break;
     if (arena->length(slot) >= decoder->spec().max_positions()) {
       MNEMON_RETURN_IF_ERROR(printer.Finish());
       std::fprintf(stderr, "note: stopped at the context limit of %lld tokens\n",
@@ -143,13 +167,14 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
 }
 
 absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
-  MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
+  MNEMON_RETURN_IF_ERROR(CheckPrompt(flags));
+  MNEMON_RETURN_IF_ERROR(CheckSampling(Merge(flags, {})));
   MNEMON_ASSIGN_OR_RETURN(const ServedModel loaded,
                           LoadStepForm(flags.checkpoint, compute.device,
                                        compute.decoder, compute.max_context));
   MNEMON_RETURN_IF_ERROR(RequireAutoregressive(loaded.description));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
-  SamplingParams sampling = Rounded(flags.sampling);
+  SamplingParams sampling = Rounded(Merge(flags, loaded.generation.sampling));
   if (flags.seed) {
     sampling.seed = *flags.seed;
   } else if (sampling.temperature > 0) {
@@ -191,26 +216,37 @@ void AddSampleCommand(CommandLine& line) {
       .Between(0, INT32_MAX);
   command.Add("--seed", &flags->seed, "Same seed, same text")
       .Default("drawn and printed");
-  command.Add("--temperature", &flags->sampling.temperature,
-              "Flattens the distribution above 1, sharpens it below; 0 = greedy");
-  command.Add("--top-k", &flags->sampling.top_k,
-              "Keep the k most likely tokens; 0 = all");
-  command.Add("--top-p", &flags->sampling.top_p,
-              "Keep the smallest set of tokens of this probability");
-  command.Add("--min-p", &flags->sampling.min_p,
-              "Keep tokens at least this share as likely as the most likely one");
-  command.Add("--typical-p", &flags->sampling.typical_p,
-              "Locally typical sampling: keep this mass");
-  command.Add("--repetition-penalty", &flags->sampling.repetition_penalty,
-              "Divides logits of tokens in the penalty window; 1 = off");
-  command.Add("--frequency-penalty", &flags->sampling.frequency_penalty,
+  command
+      .Add("--temperature", &flags->temperature,
+           "Flattens the distribution above 1, sharpens it below; 0 = greedy")
+      .Default("the model's, else 1");
+  command.Add("--top-k", &flags->top_k, "Keep the k most likely tokens; 0 = all")
+      .Default("the model's, else 0");
+  command
+      .Add("--top-p", &flags->top_p,
+           "Keep the smallest set of tokens of this probability")
+      .Default("the model's, else 1");
+  command
+      .Add("--min-p", &flags->min_p,
+           "Keep tokens at least this share as likely as the most likely one")
+      .Default("the model's, else 0");
+  command
+      .Add("--typical-p", &flags->typical_p, "Locally typical sampling: keep this mass")
+      .Default("the model's, else 1");
+  command
+      .Add("--repetition-penalty", &flags->repetition_penalty,
+           "Divides logits of tokens in the penalty window; 1 = off")
+      .Default("the model's, else 1");
+  command.Add("--frequency-penalty", &flags->penalties.frequency_penalty,
               "Subtracted per occurrence in the penalty window");
-  command.Add("--presence-penalty", &flags->sampling.presence_penalty,
+  command.Add("--presence-penalty", &flags->penalties.presence_penalty,
               "Subtracted for any occurrence in the penalty window");
   command.Add(
-      "--penalty-window-tokens", &flags->sampling.penalty_window_tokens,
+      "--penalty-window-tokens", &flags->penalties.penalty_window_tokens,
       "The penalty window: so many of the newest tokens, the prompt's included");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
+  command.Add("--ignore-eos", &flags->ignore_end,
+              "Go on after the model's own end token");
   AddStepComputeFlags(command, flags->compute);
 }
 

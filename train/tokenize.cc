@@ -52,6 +52,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& path
   }
   auto tokenizer = ParseTokenizer(*json);
   if (!tokenizer.ok()) return Annotated(tokenizer.status(), Quoted(path));
+  if (!(*tokenizer)->divides()) {
+    return absl::UnimplementedError(
+        StrCat(Quoted(path),
+               " is a tokenizer of byte pairs, whose tokens depend on the "
+               "text around them: give one of characters or bytes"));
+  }
   return tokenizer;
 }
 

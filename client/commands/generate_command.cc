@@ -257,6 +257,8 @@ void AddGenerateCommand(CommandLine& line) {
            "Token ids that end it, with commas: 1,2,3")
       .WithCommas()
       .Default("none");
+  command.Add("--ignore-eos", &flags->generate.ignore_eos,
+              "Go on after the model's own end token");
   Flag ids = command.Add("--ids", &flags->ids, "Print token ids in place of text");
   command
       .Add(

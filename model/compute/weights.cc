@@ -8,20 +8,6 @@
 namespace mnemon {
 namespace {
 
-float FromBf16(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
-
-// Subnormal numbers of binary16 are normal ones of binary32.
-float FromFp16(uint16_t x) {
-  const uint32_t sign = uint32_t{x} >> 15 << 31, exponent = (x >> 10) & 31,
-                 fraction = x & 1023;
-  if (exponent == 0) {
-    const float size = std::ldexp(static_cast<float>(fraction), -24);
-    return sign != 0 ? -size : size;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
-}
-
 template <class Number, class Widen>
 void Read(const StoredRows& part, int64_t first, int64_t rows, int64_t width, float* to,
           const Widen& widen) {
@@ -39,6 +25,20 @@ void Read(const StoredRows& part, int64_t first, int64_t rows, int64_t width, fl
 
 }  // namespace
 
+float FloatOfBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// Subnormal numbers of binary16 are normal ones of binary32.
+float FloatOfFp16(uint16_t bits) {
+  const uint32_t sign = uint32_t{bits} >> 15 << 31, exponent = (bits >> 10) & 31,
+                 fraction = bits & 1023;
+  if (exponent == 0) {
+    const float size = std::ldexp(static_cast<float>(fraction), -24);
+    return sign != 0 ? -size : size;
+  }
+  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
 void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to) {
   const int64_t width = view.width();
   if (view.data != nullptr) {
@@ -54,10 +54,10 @@ void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to) {
           Read<float>(part, begin, some, width, to, [](float x) { return x; });
           break;
         case StoredNumber::kBf16:
-          Read<uint16_t>(part, begin, some, width, to, FromBf16);
+          Read<uint16_t>(part, begin, some, width, to, FloatOfBf16);
           break;
         case StoredNumber::kFp16:
-          Read<uint16_t>(part, begin, some, width, to, FromFp16);
+          Read<uint16_t>(part, begin, some, width, to, FloatOfFp16);
           break;
       }
       to += some * width;

@@ -15,6 +15,8 @@ namespace mnemon {
 
 // How a file stores a number.
 enum class StoredNumber : uint8_t { kFp32, kBf16, kFp16 };
+float FloatOfBf16(uint16_t bits);
+float FloatOfFp16(uint16_t bits);
 
 // Rows as a file has them: number c of row r lies r row_step + c column_step numbers
 // behind `data`, at any address.

@@ -11,6 +11,10 @@ inline constexpr char kConfig[] = "config.json";
 inline constexpr char kWeights[] = "model.safetensors";
 inline constexpr char kTokenizer[] = "tokenizer.json";
 inline constexpr char kTokenizerConfig[] = "tokenizer_config.json";
+// Of Hugging Face's libraries alone.
+inline constexpr char kGeneration[] = "generation_config.json";
+inline constexpr char kChatTemplate[] = "chat_template.jinja";
+inline constexpr char kChatTemplateJson[] = "chat_template.json";  // older
 
 inline constexpr int64_t kMaxConfigBytes = 1 << 20;
 inline constexpr int64_t kMaxTokenizerBytes = 64 << 20;

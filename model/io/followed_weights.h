@@ -2,13 +2,16 @@
 // A file of weights that is hashed and scanned while it is read, once.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/file.h"
 #include "base/file_bytes.h"
+#include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
 #include "model/io/weight_scan.h"
 
@@ -19,6 +22,7 @@ class FollowedWeights {
  public:
   // Of which nothing has been read yet. RESOURCE_EXHAUSTED.
   static absl::StatusOr<FollowedWeights> Open(LargeFile file);
+  static absl::StatusOr<FollowedWeights> Open(MadeFile file);
 
   // Waits for the header and has the rest read in the background; the errors of
   // Safetensors::FromBytes. Called once.
@@ -30,10 +34,23 @@ class FollowedWeights {
 
  private:
   struct State;
+  template <class File>
+  static absl::StatusOr<FollowedWeights> Follow(File file);
   FollowedWeights(std::shared_ptr<State> state, std::shared_ptr<FileBytes> bytes);
 
   std::shared_ptr<State> state_;
   std::shared_ptr<FileBytes> bytes_;
 };
+
+// Files of a model that another project wrote; their names count for its model_id.
+struct FollowedFile {
+  std::string name;
+  FollowedWeights weights;
+};
+// As CheckpointFiles::verified of `files`, which were started, with the texts of
+// config.json and tokenizer.json, empty where there is none. `shown`: where they are.
+std::future<absl::StatusOr<VerifiedWeights>> VerifyLater(
+    std::string shown, std::vector<FollowedFile> files, std::string_view config,
+    std::string_view tokenizer);
 
 }  // namespace mnemon

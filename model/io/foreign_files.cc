@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -15,7 +14,6 @@
 #include "base/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/io/directory_files.h"
@@ -27,14 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using directory::kChatTemplate;
 using directory::kConfig;
+using directory::kGeneration;
 using directory::kMaxConfigBytes;
 using directory::kMaxTokenizerBytes;
 using directory::kTokenizer;
+using directory::kTokenizerConfig;
 using directory::kWeights;
 
 constexpr char kIndex[] = "model.safetensors.index.json";
-constexpr char kGeneration[] = "generation_config.json";
 
 constexpr int64_t kMaxIndexBytes = 16 << 20;
 constexpr size_t kMostShards = 1024;
@@ -128,11 +128,6 @@ absl::Status ExplainMissing(const std::string& dir, const absl::Status& status) 
   return status;
 }
 
-struct Shard {
-  std::string name;
-  FollowedWeights weights;
-};
-
 // Every tensor must be where the index says.
 absl::Status CheckPlaces(const Places& places,
                          const std::map<std::string, const Safetensors*>& files) {
@@ -150,8 +145,15 @@ absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
   MNEMON_ASSIGN_OR_RETURN(files.config_json, folder.Read(kConfig, kMaxConfigBytes));
   MNEMON_ASSIGN_OR_RETURN(files.generation_config_json,
                           folder.ReadIfThere(kGeneration, kMaxConfigBytes));
-  MNEMON_ASSIGN_OR_RETURN(const std::optional<std::string> tokenizer,
+  MNEMON_ASSIGN_OR_RETURN(files.tokenizer_json,
                           folder.ReadIfThere(kTokenizer, kMaxTokenizerBytes));
+  MNEMON_ASSIGN_OR_RETURN(files.tokenizer_config_json,
+                          folder.ReadIfThere(kTokenizerConfig, kMaxTokenizerBytes));
+  MNEMON_ASSIGN_OR_RETURN(files.chat_template_jinja,
+                          folder.ReadIfThere(kChatTemplate, kMaxConfigBytes));
+  MNEMON_ASSIGN_OR_RETURN(
+      files.chat_template_json,
+      folder.ReadIfThere(directory::kChatTemplateJson, kMaxConfigBytes));
 
   Places places;
   std::set<std::string> names = {kWeights};
@@ -172,7 +174,7 @@ absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
     }
   }
 
-  std::vector<Shard> shards;
+  std::vector<FollowedFile> shards;
   std::vector<Safetensors> opened;
   for (const std::string& name : names) {
     MNEMON_ASSIGN_OR_RETURN(const std::string real, folder.Locate(name));
@@ -193,25 +195,8 @@ absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
     return Annotated(fits, Quoted(folder.Shown(kIndex)));
   }
   files.weights = WeightFiles(std::move(opened));
-  files.verified = std::async(
-      std::launch::deferred,
-      [dir, shards, config = Sha256Hex(files.config_json),
-       tokenizer = tokenizer ? Sha256Hex(*tokenizer) : std::string()] {
-        return CatchOutOfMemory(
-            StrCat("the hash of ", Quoted(dir)),
-            [&]() -> absl::StatusOr<VerifiedWeights> {
-              VerifiedWeights verified;
-              std::vector<FileHash> hashes;
-              for (const Shard& shard : shards) {
-                MNEMON_ASSIGN_OR_RETURN(std::string sha256, shard.weights.Sha256Hex());
-                hashes.push_back({shard.name, std::move(sha256)});
-                std::ranges::copy(shard.weights.bad_weights(),
-                                  std::back_inserter(verified.bad_weights));
-              }
-              verified.model_id = ModelIdOf(hashes, config, tokenizer);
-              return verified;
-            });
-      });
+  files.verified = VerifyLater(dir, std::move(shards), files.config_json,
+                               files.tokenizer_json.value_or(""));
   return files;
 }
 

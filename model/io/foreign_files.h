@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 // A model directory as Hugging Face's libraries write it: config.json with a
 // model_type, model.safetensors or the files that model.safetensors.index.json names,
-// generation_config.json and tokenizer.json (both optional). Files may be links, as in
-// the hub's cache, where snapshots/REVISION/x leads to ../../blobs/HASH: they are
-// followed within the model's folder and refused beyond it.
+// and, all optional, generation_config.json, tokenizer.json, tokenizer_config.json and
+// chat_template.jinja. Files may be links, as in the hub's cache, where
+// snapshots/REVISION/x leads to ../../blobs/HASH: they are followed within the model's
+// folder and refused beyond it.
 #pragma once
 
 #include <future>
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/io/checkpoint.h"
 #include "model/io/weight_files.h"
@@ -20,6 +22,12 @@ namespace mnemon {
 struct ForeignFiles {
   std::string config_json;
   std::optional<std::string> generation_config_json;
+  std::optional<std::string> tokenizer_json;
+  std::optional<std::string> tokenizer_config_json;
+  std::optional<std::string> chat_template_jinja;
+  std::optional<std::string> chat_template_json;
+  absl::Status
+      no_tokenizer;  // why there is no tokenizer_json, where there might be one
   // As CheckpointFiles::weights.
   WeightFiles weights;
   // As CheckpointFiles::verified, but for the manifest, which such directories lack.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -115,7 +116,7 @@ absl::StatusOr<std::vector<int64_t>> Safetensors::Ints(const TensorInfo& tensor)
   return Values<int64_t>(*this, tensor, DType::kI64);
 }
 
-absl::StatusOr<std::string> FormatSafetensors(
+absl::StatusOr<std::string> FormatSafetensorsHeader(
     std::span<const TensorToWrite> tensors,
     const std::map<std::string, std::string>& metadata) {
   using nlohmann::json;
@@ -125,10 +126,9 @@ absl::StatusOr<std::string> FormatSafetensors(
     if (!metadata.empty()) header += "\"__metadata__\":" + json(metadata).dump() + ",";
     for (const TensorToWrite& tensor : tensors) {
       const std::optional<int64_t> bytes = TensorBytes(tensor.dtype, tensor.shape);
-      if (!bytes || *bytes != static_cast<int64_t>(tensor.data.size())) {
-        return Fault(tensor.name,
-                     StrCat(Describe(tensor.dtype, tensor.shape),
-                            " does not fit data of ", tensor.data.size(), " bytes"));
+      if (!bytes || *bytes < 0 || *bytes > std::numeric_limits<int64_t>::max() - end) {
+        return Fault(tensor.name, StrCat(Describe(tensor.dtype, tensor.shape),
+                                         " has no size in bytes"));
       }
       const json entry = {{"dtype", std::string(Name(tensor.dtype))},
                           {"shape", tensor.shape},
@@ -143,12 +143,27 @@ absl::StatusOr<std::string> FormatSafetensors(
   header += '}';
   // The data must begin aligned for readers that map the file.
   header.append((8 - header.size() % 8) % 8, ' ');
-
   const uint64_t length = header.size();
   std::string file(sizeof(length), '\0');
   std::memcpy(file.data(), &length, sizeof(length));
-  file.reserve(file.size() + header.size() + static_cast<size_t>(end));
-  file += header;
+  return file + header;
+}
+
+absl::StatusOr<std::string> FormatSafetensors(
+    std::span<const TensorToWrite> tensors,
+    const std::map<std::string, std::string>& metadata) {
+  size_t size = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const std::optional<int64_t> bytes = TensorBytes(tensor.dtype, tensor.shape);
+    if (!bytes || *bytes != static_cast<int64_t>(tensor.data.size())) {
+      return Fault(tensor.name,
+                   StrCat(Describe(tensor.dtype, tensor.shape),
+                          " does not fit data of ", tensor.data.size(), " bytes"));
+    }
+    size += tensor.data.size();
+  }
+  MNEMON_ASSIGN_OR_RETURN(std::string file, FormatSafetensorsHeader(tensors, metadata));
+  file.reserve(file.size() + size);
   for (const TensorToWrite& tensor : tensors) file += tensor.data;
   // The reader's rules are the writer's: names, duplicates, header size.
   MNEMON_RETURN_IF_ERROR(ParseSafetensors(file).status());

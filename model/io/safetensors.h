@@ -120,6 +120,12 @@ struct TensorToWrite {
   std::string_view data;
 };
 
+// What stands before the data of a file of these tensors, in the given order, whose
+// data need not be there; as of FormatSafetensors.
+absl::StatusOr<std::string> FormatSafetensorsHeader(
+    std::span<const TensorToWrite> tensors,
+    const std::map<std::string, std::string>& metadata = {});
+
 // A file image: tensors in the given order, header padded with spaces to a multiple
 // of 8. INVALID_ARGUMENT for duplicate names or data of the wrong length.
 absl::StatusOr<std::string> FormatSafetensors(

@@ -84,7 +84,11 @@ absl::StatusOr<ServedModel> Load(const std::string& dir,
     served.tensors.push_back(*files.weights.Find(tensor.name).info);
   }
   served.tokenizer = std::move(files.tokenizer);
+  served.no_tokenizer = std::move(files.no_tokenizer);
   served.chat_template = std::move(files.chat_template);
+  served.chat_program = std::move(files.chat_program);
+  served.no_chat_program = std::move(files.no_chat_program);
+  served.generation = std::move(files.generation);
   return served;
 }
 

@@ -17,6 +17,8 @@
 #include "model/description/description.h"
 #include "model/io/safetensors.h"
 #include "model/program/make_decoder.h"
+#include "model/sampling/generation_defaults.h"
+#include "model/text/chat_program.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
 
@@ -31,7 +33,13 @@ struct ServedModel {
   std::vector<TensorInfo> tensors;  // of the files, in the order of the architecture
   WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  absl::Status no_tokenizer;             // why its tokenizer is not supported
   ChatTemplate chat_template;
+  // In place of it: the template of a model of another project; null: it has none, or
+  // one that is not supported, and why.
+  std::shared_ptr<const ChatProgram> chat_program;
+  absl::Status no_chat_program;
+  GenerationDefaults generation;
   std::string kernels;  // instruction set or device, as "avx2"; "torch"
   std::unique_ptr<DeviceDriver> device;  // that the decoder computes on; null: the CPU
   // One of the two.

@@ -13,6 +13,8 @@
 #include "model/compute/tensor_names.h"
 #include "model/families/families.h"
 #include "model/io/foreign_files.h"
+#include "model/io/gguf_files.h"
+#include "model/load/generation_config.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
@@ -78,34 +80,16 @@ absl::StatusOr<ModelFiles> CheckOwn(const CheckpointFiles& files) {
   return checked;
 }
 
-// Ids that end a text are ids of tokens.
-absl::Status CheckEnds(const std::string& text, const char* file, int64_t vocab) {
-  MNEMON_ASSIGN_OR_RETURN(const nlohmann::json json,
-                          ParseJson(text, file, {.max_depth = 8}));
-  constexpr char kKey[] = "eos_token_id";
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(StrCat(file, " is not a JSON object"));
-  }
-  if (!json.contains(kKey) || json[kKey].is_null()) return absl::OkStatus();
-  const nlohmann::json ids =
-      json[kKey].is_array() ? json[kKey] : nlohmann::json::array({json[kKey]});
-  for (const nlohmann::json& id : ids) {
-    if (id.is_number_integer() && id >= 0 && id < vocab) continue;
-    return absl::InvalidArgumentError(StrCat(
-        file, ": ", kKey, " is ", json[kKey].dump(), ", not of tokens 0..", vocab - 1));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
                                         std::vector<std::string>& ignored) {
   MNEMON_ASSIGN_OR_RETURN(ForeignModel model, ReadForeignModel(files.config_json));
-  MNEMON_RETURN_IF_ERROR(
-      CheckEnds(files.config_json, "config.json", model.description.vocab));
+  GenerationDefaults generation;
+  MNEMON_RETURN_IF_ERROR(ReadGenerationConfig(files.config_json, "config.json",
+                                              model.description.vocab, generation));
   if (files.generation_config_json) {
-    MNEMON_RETURN_IF_ERROR(CheckEnds(*files.generation_config_json,
-                                     "generation_config.json",
-                                     model.description.vocab));
+    MNEMON_RETURN_IF_ERROR(ReadGenerationConfig(*files.generation_config_json,
+                                                "generation_config.json",
+                                                model.description.vocab, generation));
   }
   bool prefixed = false;
   for (const Safetensors& file : files.weights.files()) {
@@ -114,6 +98,7 @@ absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
     }
   }
   ModelFiles checked;
+  checked.generation = std::move(generation);
   for (TensorRecipe& tensor : model.tensors) {
     for (TensorSource& source : tensor.from) {
       if (!prefixed && source.name.starts_with(model.prefix)) {
@@ -123,6 +108,18 @@ absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
           {source.name, source.shape, {DType::kF32, DType::kBF16, DType::kF16}});
     }
   }
+  if (files.tokenizer_json) {
+    auto tokenizer = ParseTokenizer(*files.tokenizer_json, model.description.vocab);
+    if (tokenizer.ok()) checked.tokenizer = *std::move(tokenizer);
+    checked.no_tokenizer = tokenizer.status();
+  } else {
+    checked.no_tokenizer = files.no_tokenizer;
+  }
+  auto chat = ChatProgram::Make({.chat_template_jinja = files.chat_template_jinja,
+                                 .tokenizer_config_json = files.tokenizer_config_json,
+                                 .chat_template_json = files.chat_template_json});
+  if (chat.ok()) checked.chat_program = *std::move(chat);
+  checked.no_chat_program = chat.status();
   ignored = std::move(model.ignored);
   checked.weights = files.weights;
   MNEMON_RETURN_IF_ERROR(CheckProportion(checked));
@@ -169,13 +166,20 @@ absl::StatusOr<ModelFiles> WithTensorsChecked(
 absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& given,
                                         bool refuse_non_finite) {
   const char* const what = "the tokenizer or the list of tensors";
-  if (const auto dir = FindForeignDirectory(given); dir.has_value()) {
-    MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadForeignFiles(*dir));
+  const auto check_foreign = [&](ForeignFiles files, const std::string& path) {
     std::vector<std::string> ignored;
     absl::StatusOr<ModelFiles> checked =
         CatchOutOfMemory(what, [&] { return CheckForeign(files, ignored); });
     return WithTensorsChecked(std::move(checked), std::move(files.verified), ignored,
-                              *dir, refuse_non_finite);
+                              path, refuse_non_finite);
+  };
+  if (IsGgufFile(given)) {
+    MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadGgufFiles(given));
+    return check_foreign(std::move(files), given);
+  }
+  if (const auto dir = FindForeignDirectory(given); dir.has_value()) {
+    MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadForeignFiles(*dir));
+    return check_foreign(std::move(files), *dir);
   }
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(given));
   absl::StatusOr<ModelFiles> checked =

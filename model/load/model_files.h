@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The files of a model, read and checked, before a model is made of them: those of a
-// checkpoint of ours, or of a directory of Hugging Face.
+// checkpoint of ours, of a directory of Hugging Face, or a GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@
 #include "model/io/checkpoint.h"
 #include "model/io/tensor_check.h"
 #include "model/io/weight_files.h"
+#include "model/sampling/generation_defaults.h"
+#include "model/text/chat_program.h"
 #include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
 
@@ -28,7 +30,13 @@ struct ModelFiles {
   std::string architecture;           // or the model_type
   ModelDescription description;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the model has none, only ids work
+  absl::Status no_tokenizer;             // why that of another project is not supported
   ChatTemplate chat_template;
+  // In place of it: the template of a model of another project; null: it has none, or
+  // one that is not supported, and why.
+  std::shared_ptr<const ChatProgram> chat_program;
+  absl::Status no_chat_program;
+  GenerationDefaults generation;
   bool int8 = false;                  // the matrices; else all weights are floats
   std::vector<TensorRecipe> tensors;  // of the model, in their order
   std::vector<NeededTensor> stored;   // of the files, in the same order
@@ -45,11 +53,11 @@ struct ModelFiles {
   int64_t parameters() const;
 };
 
-// Reads and checks the model in `dir` (which may be a link such as run/last), but for
-// what only `verified` can tell. Errors are those of ReadFile, INVALID_ARGUMENT,
-// NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or INTERNAL, and name
-// the file or `dir`, and every fault; nothing of a declared size is allocated before it
-// was checked.
+// Reads and checks the model in `dir` (which may be a link such as run/last, or a GGUF
+// file), but for what only `verified` can tell. Errors are those of ReadFile,
+// INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or
+// INTERNAL, and name the file or `dir`, and every fault; nothing of a declared size is
+// allocated before it was checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 

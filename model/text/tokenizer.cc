@@ -11,8 +11,11 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "model/text/bpe_tokenizer.h"
 #include "model/text/char_tokenizer.h"
+#include "model/text/detokenizer.h"
 #include "model/text/tokenizer_json.h"
+#include "model/text/tokenizer_part.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
@@ -26,15 +29,11 @@ constexpr const char* kUnusedParts[] = {"truncation", "padding",       "added_to
                                         "normalizer", "pre_tokenizer", "post_processor",
                                         "decoder"};
 
-absl::Status Fault(std::string_view fault) {
-  return absl::InvalidArgumentError(StrCat("tokenizer.json: ", fault));
-}
-
 absl::Status CheckKeys(const json& object, std::string_view what,
                        std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      return Fault(StrCat("unknown key ", Quoted(key), " in ", what));
+      return TokenizerFault(StrCat("unknown key ", Quoted(key), " in ", what));
     }
   }
   return absl::OkStatus();
@@ -44,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseChar(const json& model) {
   MNEMON_RETURN_IF_ERROR(CheckKeys(model, "a Char model", {"type", "vocab"}));
   const auto vocab = model.find("vocab");
   if (vocab == model.end() || !vocab->is_object() || vocab->empty()) {
-    return Fault("a Char model needs a vocab of at least one entry");
+    return TokenizerFault("a Char model needs a vocab of at least one entry");
   }
   std::vector<char32_t> characters(vocab->size());
   std::vector<bool> taken(vocab->size());
@@ -52,15 +51,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseChar(const json& model) {
     size_t end = 0;
     char32_t character;
     if (!NextCodePoint(token, end, character) || end != token.size()) {
-      return Fault(StrCat("vocab entry ", Quoted(token), " is not one character"));
+      return TokenizerFault(
+          StrCat("vocab entry ", Quoted(token), " is not one character"));
     }
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= characters.size()) {
-      return Fault(StrCat("vocab entry ", Quoted(token), " must have an id from 0 to ",
-                          characters.size() - 1, ", each used once"));
+      return TokenizerFault(StrCat("vocab entry ", Quoted(token),
+                                   " must have an id from 0 to ", characters.size() - 1,
+                                   ", each used once"));
     }
     const size_t index = id.get<size_t>();
     if (taken[index]) {
-      return Fault(
+      return TokenizerFault(
           StrCat("vocab entry ", Quoted(token), ": id ", index, " is used twice"));
     }
     taken[index] = true;
@@ -97,38 +98,67 @@ absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids) cons
   return bytes;
 }
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view text) {
+absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeWhole(
+    std::string_view text) const {
+  MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> ids, Encode(text));
+  const std::span<const int32_t> before = before_text(), behind = behind_text();
+  ids.insert(ids.begin(), before.begin(), before.end());
+  ids.insert(ids.end(), behind.begin(), behind.end());
+  return ids;
+}
+
+std::string Tokenizer::DecodeText(std::span<const int32_t> ids, bool) const {
+  Utf8Stream stream;
+  std::string text;
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < size()) text += stream.Push(TokenBytes(id));
+  }
+  return text + stream.Finish();
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view text,
+                                                          int64_t vocab) {
   MNEMON_ASSIGN_OR_RETURN(const json outer, ParseJson(text, "tokenizer.json"));
-  if (!outer.is_object()) return Fault("not an object");
+  if (!outer.is_object()) return TokenizerFault("not an object");
   MNEMON_RETURN_IF_ERROR(
       CheckKeys(outer, "the file",
                 {"version", "truncation", "padding", "added_tokens", "normalizer",
                  "pre_tokenizer", "post_processor", "decoder", "model"}));
   const auto version = outer.find("version");
   if (version == outer.end() || *version != kVersion) {
-    return Fault(StrCat("version must be \"", kVersion, "\", found ",
-                        version == outer.end() ? "none"
-                        : version->is_string() ? Quoted(version->get<std::string>())
-                                               : "no string"));
+    return TokenizerFault(StrCat("version must be \"", kVersion, "\", found ",
+                                 version == outer.end() ? "none"
+                                 : version->is_string()
+                                     ? Quoted(version->get<std::string>())
+                                     : "no string"));
+  }
+  const auto model = outer.find("model");
+  if (model != outer.end() && model->is_object()) {
+    // Older files do not name it.
+    const auto type = model->find("type");
+    const bool pairs = type == model->end() && model->contains("merges");
+    if (pairs || (type != model->end() && *type == "BPE")) {
+      return MakeBpeTokenizer(outer, text, vocab);
+    }
+  }
+  if (model == outer.end() || !model->is_object() || !model->contains("type") ||
+      !(*model)["type"].is_string()) {
+    return TokenizerFault("expected a model with a type");
+  }
+  const std::string type = (*model)["type"];
+  if (type != "Char" && type != "Byte") {
+    return TokenizerFault(
+        StrCat("model type ", Quoted(type), " is not BPE, Char or Byte"));
   }
   for (const char* part : kUnusedParts) {
     const auto found = outer.find(part);
     if (found != outer.end() && !found->empty()) {
-      return Fault(StrCat(part, " is not supported, it must be empty"));
+      return TokenizerFault(StrCat(part, " is not supported, it must be empty"));
     }
   }
-  const auto model = outer.find("model");
-  if (model == outer.end() || !model->is_object() || !model->contains("type") ||
-      !(*model)["type"].is_string()) {
-    return Fault("expected a model with a type");
-  }
-  const std::string type = (*model)["type"];
   if (type == "Char") return ParseChar(*model);
-  if (type == "Byte") {
-    MNEMON_RETURN_IF_ERROR(CheckKeys(*model, "a Byte model", {"type"}));
-    return MakeByteTokenizer();
-  }
-  return Fault(StrCat("model type ", Quoted(type), " is not Char or Byte"));
+  MNEMON_RETURN_IF_ERROR(CheckKeys(*model, "a Byte model", {"type"}));
+  return MakeByteTokenizer();
 }
 
 }  // namespace mnemon

@@ -23,6 +23,17 @@ class Tokenizer {
   // INVALID_ARGUMENT, reason UNKNOWN_CHARACTER, names the character, its byte offset
   // and Describe(); text that is not UTF-8 is refused by tokenizers of characters.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
+  // The same of a whole text, with the tokens before and behind it.
+  absl::StatusOr<std::vector<int32_t>> EncodeWhole(std::string_view text) const;
+  // Tokens that models have learned to see before and behind a whole text.
+  virtual std::span<const int32_t> before_text() const { return {}; }
+  virtual std::span<const int32_t> behind_text() const { return {}; }
+  // Whether the tokens of a text are those of its parts, wherever it is cut between
+  // characters.
+  virtual bool divides() const { return true; }
+  // Whether a token is a mark for the model, such as the end of a text, and no text.
+  // REQUIRES: 0 <= id < size().
+  virtual bool special(int32_t /*id*/) const { return false; }
   // The bytes of one token. REQUIRES: 0 <= id < size().
   virtual std::string_view TokenBytes(int32_t id) const = 0;
   // What it can encode, briefly: "28 characters: newline space a-z".
@@ -30,6 +41,9 @@ class Tokenizer {
   // tokenizer.json: the outer schema of Hugging Face, model.type Char or Byte.
   virtual std::string ToJson() const = 0;
 
+  // The text of ids of a whole text, with special tokens or without; what is not UTF-8
+  // becomes U+FFFD. Other ids than tokens' are left out.
+  virtual std::string DecodeText(std::span<const int32_t> ids, bool special) const;
   // The bytes of `ids`; INVALID_ARGUMENT for an id out of range.
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
 };
@@ -47,7 +61,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOrderedCharTokenizer(
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
 
 // From tokenizer.json, which is hostile input: duplicate or missing ids, entries that
-// are not one character, unknown types and versions are INVALID_ARGUMENT.
-absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view json);
+// are not one character, unknown types and versions are INVALID_ARGUMENT. `vocab`: see
+// MakeBpeTokenizer.
+absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view json,
+                                                          int64_t vocab = 0);
 
 }  // namespace mnemon

@@ -34,7 +34,9 @@ class StopMatcher {
       : tokenizer_(tokenizer), stop_(strings) {}
   // The string that this token completes.
   const std::optional<std::string>& Push(int32_t token) {
-    stop_.Push(utf8_.Push(tokenizer_.TokenBytes(token)));
+    if (!tokenizer_.special(token)) {
+      stop_.Push(utf8_.Push(tokenizer_.TokenBytes(token)));
+    }
     return stop_.found();
   }
 
@@ -106,6 +108,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   SamplingParams sampling;
   int64_t max_tokens = 0;            // 0: compute the prompt only
   std::vector<int32_t> stop_tokens;  // sorted
+  std::vector<int32_t> end_tokens;   // of the model, sorted; empty: it goes on
+  // The prompt was given as text: a history that begins with it begins as texts do.
+  bool text_prompt = false;
   LogprobOptions logprobs;
   IntrospectionFields introspection;
   std::string request_id;  // may be empty
@@ -281,6 +286,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
     FinishFacts facts{.generated_tokens = generated};
     if (std::binary_search(stop_tokens.begin(), stop_tokens.end(), token)) {
       facts.reason = FinishReason::kStopToken;
+      facts.stop_token = token;
+    } else if (std::binary_search(end_tokens.begin(), end_tokens.end(), token)) {
+      facts.reason = FinishReason::kEndToken;
       facts.stop_token = token;
     } else if (stop_string) {
       facts.reason = FinishReason::kStopString;

@@ -23,8 +23,9 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr std::array<std::string_view, 5> kReasons = {
-    "max_tokens", "stop_token", "stop_string", "context_limit", "time_limit"};
+constexpr std::array<std::string_view, 6> kReasons = {"max_tokens",  "stop_token",
+                                                      "stop_string", "context_limit",
+                                                      "time_limit",  "end_token"};
 
 absl::Status DamagedCall(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss, StrCat("the record of a call: ", what),
@@ -234,6 +235,7 @@ std::string HashOf(const GenerateRequest& request) {
   hash.Add(static_cast<int64_t>(request.on_disconnect));
   // Absent, it leaves the hashes of sessions that older versions have stored.
   if (request.introspection.any()) hash.Add(NamesOf(request.introspection));
+  if (request.ignore_end) hash.Add("ignore_end");
   return hash.Digest();
 }
 
@@ -248,6 +250,7 @@ std::string FormatCallRecord(const CallRecord& record) {
       FormatSessionRecord({.ttl = {}, .sampling = record.sampling}))["sampling"];
   if (!record.prompt.empty()) object["prompt"] = record.prompt;
   if (!record.stop_tokens.empty()) object["stop_tokens"] = record.stop_tokens;
+  if (!record.end_tokens.empty()) object["end_tokens"] = record.end_tokens;
   if (!record.stop_strings.empty()) object["stop_strings"] = record.stop_strings;
   if (record.time_limit) object["time_limit_ms"] = record.time_limit->count();
   if (record.logprobs.wanted) {
@@ -278,6 +281,7 @@ absl::StatusOr<CallRecord> ParseCallRecord(const std::string& text) {
   from.Read("prompt", record.prompt);
   from.Read("max_tokens", record.max_tokens);
   from.Read("stop_tokens", record.stop_tokens);
+  from.Read("end_tokens", record.end_tokens);
   from.Read("stop_strings", record.stop_strings);
   from.Read("time_limit_ms", record.time_limit);
   from.Read("queue_ns", record.queue_time);

@@ -6,7 +6,7 @@
 //   request_id      text
 //   request_hash    text, hexadecimal
 //   base, prompt_end, max_tokens, delivered, queue_ns, time_limit_ms   integers
-//   prompt, stop_tokens   lists of integers
+//   prompt, stop_tokens, end_tokens   lists of integers
 //   stop_strings    list of texts
 //   sampling        as in the record of a session
 //   logprobs        object: most_likely, ids
@@ -49,6 +49,7 @@ struct CallRecord {
   SessionSampling sampling;     // in use, with its seed
   int64_t max_tokens = 0;
   std::vector<int32_t> stop_tokens;
+  std::vector<int32_t> end_tokens;
   std::vector<std::string> stop_strings;
   std::optional<std::chrono::milliseconds> time_limit;  // from each admission
   LogprobOptions logprobs;

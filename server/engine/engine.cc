@@ -225,6 +225,12 @@ absl::StatusOr<ModelFacts> Engine::GetModel(const std::string& name) const {
   return runners_[index].model().facts;
 }
 
+RequestedSampling Engine::DefaultSampling(const std::string& name) const {
+  const absl::StatusOr<size_t> index = FindModel(name);
+  return index.ok() ? runners_[*index].model().facts.generation.sampling
+                    : RequestedSampling{};
+}
+
 absl::StatusOr<size_t> Engine::FindModel(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < runners_.size(); ++i) {
@@ -304,6 +310,9 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
                     .introspection = request.introspection,
                     .on_disconnect = request.on_disconnect};
   std::sort(record.stop_tokens.begin(), record.stop_tokens.end());
+  if (!request.ignore_end) {
+    record.end_tokens = runner.model().facts.generation.end_tokens;
+  }
   record.sampling = {.values = request.sampling, .seed = request.seed};
   if (request.session_sampling) {
     const auto own = context_->directory.FactsOf(*session).sampling;
@@ -315,6 +324,8 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   const std::shared_ptr<Call> call =
       MakeCall(session, record, request.deadline, std::move(on_ready));
   call->expected_position = request.expected_position;
+  const auto* const text = std::get_if<std::string>(&request.prompt);
+  call->text_prompt = text != nullptr && !text->empty();
   if (resumable) call->record = std::make_shared<CallRecord>(std::move(record));
   MNEMON_RETURN_IF_ERROR(Submit(call, prompt));
   return call->stream;
@@ -418,6 +429,13 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
                                                session.history.size());
     }
     const int64_t tokens = call->resumed_at.value_or(session.history.size());
+    std::vector<int32_t> whole;
+    if (call->text_prompt && tokens == 0 && !call->resume_after) {
+      const auto before = runner.model().tokenizer->before_text();
+      whole.assign(before.begin(), before.end());
+      whole.insert(whole.end(), prompt_tokens.begin(), prompt_tokens.end());
+      prompt_tokens = whole;
+    }
     const auto prompt = static_cast<int64_t>(prompt_tokens.size());
     if (!call->scoring && tokens + prompt == 0) {
       return InvalidField("prompt", "a new session needs at least one token");

@@ -77,6 +77,9 @@ class Engine {
   std::vector<ModelFacts> ListModels() const;
   // Empty `name` means the only model.
   absl::StatusOr<ModelFacts> GetModel(const std::string& name) const;
+  // The sampling of calls that ask for none; of a model that is not loaded the plain
+  // one.
+  RequestedSampling DefaultSampling(const std::string& name) const;
 
   // Where sessions are stored, what creates or changes one answers when that is synced;
   // with OK nothing of it can be lost any more. Reasons of SessionStore

@@ -64,6 +64,7 @@ std::shared_ptr<Call> Engine::MakeCall(
   call->sampling.seed = *record.sampling.seed;
   call->max_tokens = record.max_tokens;
   call->stop_tokens = record.stop_tokens;
+  call->end_tokens = record.end_tokens;
   if (!record.stop_strings.empty()) {
     call->stop_matcher.emplace(*tokenizer, record.stop_strings);
   }

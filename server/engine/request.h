@@ -13,8 +13,10 @@
 #include "base/byte_budget.h"
 #include "model/decoder/decoder.h"
 #include "model/decoder/introspection.h"
+#include "model/sampling/generation_defaults.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampler.h"
+#include "model/text/chat_program.h"
 #include "model/text/chat_template.h"
 
 namespace mnemon {
@@ -52,6 +54,8 @@ struct GenerateRequest {
   std::optional<int32_t> max_tokens;
   // Generation ends with the first of these; it is delivered and part of the history.
   std::vector<int32_t> stop_tokens;
+  // And with the first of the model's own end tokens, unless they are ignored.
+  bool ignore_end = false;
   // And with the first of these in the generated text; it is no part of the text, its
   // tokens are part of the history. At most 16, of 1 to 256 bytes, UTF-8. Need a
   // tokenizer.
@@ -84,6 +88,7 @@ enum class FinishReason {
   kStopString,
   kContextLimit,
   kTimeLimit,
+  kEndToken,
 };
 
 // Facts known at admission: go out with the first message.
@@ -104,7 +109,7 @@ struct PromptProgress {
 // Facts known at the end: go out with the last message.
 struct FinishFacts {
   FinishReason reason = FinishReason::kMaxTokens;
-  std::optional<int32_t> stop_token;       // for kStopToken
+  std::optional<int32_t> stop_token;       // for kStopToken and kEndToken
   std::optional<std::string> stop_string;  // for kStopString
   int64_t generated_tokens = 0;
   // From admission to the last token of the prompt, and from then to the end.
@@ -337,6 +342,10 @@ struct ModelFacts {
   bool generates = false;               // else it predicts
   IntrospectionFields introspection;    // that its tokens have
   ChatTemplate chat_template;
+  // As of ServedModel.
+  std::shared_ptr<const ChatProgram> chat_program;
+  absl::Status no_chat_program;
+  GenerationDefaults generation;
 };
 
 }  // namespace mnemon

@@ -26,10 +26,14 @@ class ScoreInput {
     if (!runner) return engine_errors::Draining();
     MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
                             PromptTokens(part, runner->model().tokenizer, limits_));
-    const auto count = static_cast<int64_t>(tokens.size());
     std::lock_guard lock(mutex_);
     if (!tokens_) tokens_ = call_->session->history.size();
     const int64_t before = *tokens_;
+    if (before == 0 && std::holds_alternative<std::string>(part) && !tokens.empty()) {
+      const auto first = runner->model().tokenizer->before_text();
+      tokens.insert(tokens.begin(), first.begin(), first.end());
+    }
+    const auto count = static_cast<int64_t>(tokens.size());
     if (count > runner->context_limit() - before) {
       return engine_errors::ContextLimit(before, count, runner->context_limit());
     }

@@ -35,11 +35,12 @@ int64_t RememberedBytes(const std::string& request_id) {
 // But for a prompt that is on its way into the history.
 int64_t RecordBytes(const CallRecord* record) {
   if (record == nullptr) return 0;
-  int64_t bytes =
-      SharedHeapBytes(sizeof(ChargedRecord)) + TextHeapBytes(record->request_id) +
-      TextHeapBytes(record->request_hash) + VectorBytes(record->stop_tokens) +
-      VectorBytes(record->sampling.values.logit_bias) +
-      VectorBytes(record->logprobs.candidates.ids);
+  int64_t bytes = SharedHeapBytes(sizeof(ChargedRecord)) +
+                  TextHeapBytes(record->request_id) +
+                  TextHeapBytes(record->request_hash) +
+                  VectorBytes(record->stop_tokens) + VectorBytes(record->end_tokens) +
+                  VectorBytes(record->sampling.values.logit_bias) +
+                  VectorBytes(record->logprobs.candidates.ids);
   for (const std::string& text : record->stop_strings) {
     bytes += static_cast<int64_t>(sizeof(text)) + TextHeapBytes(text);
   }

@@ -120,9 +120,11 @@ TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
 
 void TokenStream::Decode(std::span<const int32_t> silent, TokenChunk& chunk) {
   for (int32_t token : silent) {
+    if (tokenizer_->special(token)) continue;
     stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
   }
   for (int32_t token : chunk.tokens) {
+    if (tokenizer_->special(token)) continue;
     chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
   }
   // Behind an error the call may be resumed, and then that is given with what follows.

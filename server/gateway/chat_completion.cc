@@ -8,9 +8,11 @@
 #include "base/status_macros.h"
 #include "server/engine/random.h"
 #include "server/gateway/chat_messages.h"
+#include "server/gateway/chat_prompt.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
+#include "server/gateway/template_messages.h"
 
 namespace mnemon {
 namespace {
@@ -43,8 +45,15 @@ class ChatCompletion final : public GenerationJob {
     const int64_t copies = fields.Integer("n", 1, kMost).value_or(1);
     const auto old_limit = fields.Integer("max_tokens", 0, INT32_MAX);
     const auto limit = fields.Integer("max_completion_tokens", 0, INT32_MAX);
-    request.mutable_stopping()->set_max_tokens(
-        static_cast<int32_t>(limit.value_or(old_limit.value_or(kDefaultChatTokens))));
+    const absl::StatusOr<ModelFacts> found =
+        shared().engine.GetModel(ModelName(request.model()));
+    const absl::StatusOr<ChatKind> kind =
+        found.ok() ? KindOf(*found) : absl::StatusOr<ChatKind>(ChatKind::kPlain);
+    const bool ends = found.ok() && !found->generation.end_tokens.empty();
+    if (limit || old_limit || !ends) {
+      request.mutable_stopping()->set_max_tokens(
+          static_cast<int32_t>(limit.value_or(old_limit.value_or(kDefaultChatTokens))));
+    }
     logprobs_ = fields.Boolean("logprobs").value_or(false);
     const auto candidates = fields.Integer("top_logprobs", 0, kMostTopLogprobs);
     if (logprobs_) {
@@ -55,19 +64,33 @@ class ChatCompletion final : public GenerationJob {
       fields.Fault("top_logprobs", "needs logprobs");
     }
     RefuseOthers(fields);
-    const json* const list = fields.Any("messages");
-    if (list == nullptr) fields.Fault("messages", "is missing");
-    const std::vector<ChatMessage> messages =
-        list == nullptr ? std::vector<ChatMessage>{}
-                        : ReadMessages(fields, "messages", *list);
+    const bool program = kind.ok() && *kind == ChatKind::kProgram;
+    nlohmann::ordered_json conversation = nlohmann::ordered_json::object();
+    std::vector<ChatMessage> messages;
+    if (program) {
+      ReadTemplateVariables(fields, "messages", OrderedBody(ApiCall::request().body),
+                            conversation);
+    } else {
+      RefuseTools(fields);
+      const json* const list = fields.Any("messages");
+      if (list == nullptr) fields.Fault("messages", "is missing");
+      if (list != nullptr) messages = ReadMessages(fields, "messages", *list);
+    }
     MNEMON_RETURN_IF_ERROR(fields.End());
-    MNEMON_ASSIGN_OR_RETURN(const ModelFacts model,
-                            shared().engine.GetModel(ModelName(request.model())));
-    model_ = model.name;
+    MNEMON_RETURN_IF_ERROR(found.status());
+    MNEMON_RETURN_IF_ERROR(kind.status());
+    model_ = found->name;
     texts_.emplace(shared().engine, model_);
-    request.mutable_prompt()->set_text(RenderChat(model.chat_template, messages));
-    for (const std::string& stop : model.chat_template.stop) {
-      request.mutable_stopping()->add_stop_strings(stop);
+    if (program) {
+      const absl::StatusOr<std::string> text =
+          found->chat_program->Render(conversation, /*answer=*/true, LocalNow());
+      if (!text.ok()) return OfMessages(text.status(), "messages");
+      MNEMON_RETURN_IF_ERROR(SetTemplateText(shared().engine, *found, *text, request));
+    } else {
+      request.mutable_prompt()->set_text(RenderChat(found->chat_template, messages));
+      for (const std::string& stop : found->chat_template.stop) {
+        request.mutable_stopping()->add_stop_strings(stop);
+      }
     }
     for (int64_t i = 0; i < copies; ++i) {
       AddRequest(ChoiceOf(request, i));
@@ -76,9 +99,16 @@ class ChatCompletion final : public GenerationJob {
     return absl::OkStatus();
   }
 
-  static void RefuseOthers(JsonFields& fields) {
+  // Without a template that takes them.
+  static void RefuseTools(JsonFields& fields) {
     fields.Refuse("tools", json::array());
-    fields.Refuse("tool_choice", "none");
+    fields.Refuse("chat_template_kwargs", json::object());
+  }
+
+  static void RefuseOthers(JsonFields& fields) {
+    // What a model writes to call a tool is given as text.
+    const json* const choice = fields.Any("tool_choice");
+    if (choice == nullptr || *choice != "auto") fields.Refuse("tool_choice", "none");
     fields.Refuse("functions", json::array());
     fields.Refuse("response_format", json{{"type", "text"}});
     fields.Refuse("modalities", json::array({"text"}));

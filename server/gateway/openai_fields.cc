@@ -83,6 +83,9 @@ void ReadGeneration(JsonFields& fields, v1::GenerateRequest& request) {
       request.mutable_stopping()->add_stop_token_ids(id.get<int32_t>());
     }
   }
+  if (fields.Boolean("ignore_eos").value_or(false)) {
+    request.mutable_stopping()->set_ignore_eos(true);
+  }
   fields.Ignore("user");
 }
 

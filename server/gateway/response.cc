@@ -2,6 +2,7 @@
 // OpenAI's responses: each is a session, "resp_ID" the session "resp-ID". One with a
 // previous response goes on from a fork of that one's session, so what was said before
 // is not computed again.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,9 +15,11 @@
 #include "mnemon/v1/sessions.pb.h"
 #include "server/engine/random.h"
 #include "server/gateway/chat_messages.h"
+#include "server/gateway/chat_prompt.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
+#include "server/gateway/template_messages.h"
 
 namespace mnemon {
 namespace {
@@ -58,8 +61,6 @@ class Response final : public GenerationJob {
     ReadGeneration(fields, request);
     SetStream(ReadStream(fields).stream);
     const auto limit = fields.Integer("max_output_tokens", 0, INT32_MAX);
-    limit_ = static_cast<int32_t>(limit.value_or(kDefaultOutputTokens));
-    request.mutable_stopping()->set_max_tokens(limit_);
     store_ = fields.Boolean("store").value_or(true);
     previous_ = fields.Text("previous_response_id").value_or("");
     if (!previous_.empty()) {
@@ -67,22 +68,70 @@ class Response final : public GenerationJob {
         fields.Fault(fault);
       }
     }
-    if (const auto text = fields.Text("instructions")) {
-      instructions_ = *text;
-      messages_.push_back({.role = ChatRole::kSystem, .content = *text});
+    instructions_ = fields.Text("instructions").value_or("");
+    const absl::StatusOr<ModelFacts> model = ModelOf(request);
+    const absl::StatusOr<ChatKind> kind =
+        model.ok() ? KindOf(*model) : absl::StatusOr<ChatKind>(ChatKind::kPlain);
+    const bool ends = model.ok() && !model->generation.end_tokens.empty();
+    if (limit || !ends) {
+      limit_ = static_cast<int32_t>(limit.value_or(kDefaultOutputTokens));
+      request.mutable_stopping()->set_max_tokens(*limit_);
     }
-    ReadInput(fields);
+    if (kind.ok() && *kind == ChatKind::kProgram) {
+      ReadConversation(fields);
+    } else {
+      ReadInput(fields);
+    }
     RefuseOthers(fields);
     ReadMetadata(fields);
-    temperature_ =
-        request.sampling().has_temperature() ? request.sampling().temperature() : 1.0;
-    top_p_ = request.sampling().has_top_p() ? request.sampling().top_p() : 1.0;
+    const RequestedSampling own =
+        model.ok() ? model->generation.sampling : RequestedSampling{};
+    const v1::Sampling& asked = request.sampling();
+    temperature_ = asked.has_temperature() ? asked.temperature() : own.temperature;
+    top_p_ = asked.has_top_p() ? asked.top_p() : own.top_p;
     MNEMON_RETURN_IF_ERROR(fields.End());
+    MNEMON_RETURN_IF_ERROR(OfMessages(kind.status(), "input"));
     AddRequest(std::move(request));
     return absl::OkStatus();
   }
 
+  // The model that will answer: one that does not exist is told later.
+  absl::StatusOr<ModelFacts> ModelOf(const v1::GenerateRequest& request) const {
+    const Engine& engine = shared().engine;
+    if (!request.model().empty() || previous_.empty()) {
+      return engine.GetModel(ModelName(request.model()));
+    }
+    MNEMON_ASSIGN_OR_RETURN(
+        const std::string name,
+        engine.ModelOfSession(StrCat(
+            "resp-", previous_.substr(std::min(previous_.size(), kResponse.size())))));
+    return engine.GetModel(name);
+  }
+
+  // For a model whose chat template is a program.
+  void ReadConversation(JsonFields& fields) {
+    using Ordered = nlohmann::ordered_json;
+    Ordered body = OrderedBody(ApiCall::request().body);
+    const auto input = body.find("input");
+    if (input != body.end() && input->is_string()) {
+      *input = Ordered::array({{{"role", "user"}, {"content", *input}}});
+    }
+    Ordered conversation = Ordered::object();
+    ReadTemplateVariables(fields, "input", body, conversation);
+    if (!instructions_.empty() && conversation.contains("messages")) {
+      Ordered& messages = conversation["messages"];
+      messages.insert(messages.begin(),
+                      Ordered{{"role", "system"}, {"content", instructions_}});
+    }
+    conversation_ = std::move(conversation);
+  }
+
   void ReadInput(JsonFields& fields) {
+    if (!instructions_.empty()) {
+      messages_.push_back({.role = ChatRole::kSystem, .content = instructions_});
+    }
+    fields.Refuse("tools", json::array());
+    fields.Refuse("chat_template_kwargs", json::object());
     const json* const input = fields.Any("input");
     if (input == nullptr) return fields.Fault("input", "is missing");
     if (input->is_string()) {
@@ -116,8 +165,8 @@ class Response final : public GenerationJob {
   }
 
   static void RefuseOthers(JsonFields& fields) {
-    fields.Refuse("tools", json::array());
-    fields.Refuse("tool_choice", "none");
+    const json* const choice = fields.Any("tool_choice");
+    if (choice == nullptr || *choice != "auto") fields.Refuse("tool_choice", "none");
     fields.Refuse("text", json{{"format", {{"type", "text"}}}});
     fields.Refuse("background", false);
     fields.Refuse("include", json::array());
@@ -164,12 +213,53 @@ class Response final : public GenerationJob {
                     {.reason = "MODEL_MISMATCH", .field = "model"}));
     }
     request.set_session(session.name());
+    if (conversation_) return SetProgramPrompt(*model, next);
     request.mutable_prompt()->set_text(
         RenderChat(model->chat_template, messages_, !previous_.empty()));
     for (const std::string& stop : model->chat_template.stop) {
       request.mutable_stopping()->add_stop_strings(stop);
     }
     next();
+  }
+
+  void SetProgramPrompt(const ModelFacts& model, const std::function<void()>& next) {
+    if (!model.chat_program) {
+      return Abandon(
+          MakeError(absl::StatusCode::kInvalidArgument,
+                    StrCat("the model ", Quoted(model.name), " has no chat template"),
+                    {.reason = "MODEL_MISMATCH", .field = "model"}));
+    }
+    const absl::StatusOr<std::string> text =
+        previous_.empty()
+            ? model.chat_program->Render(*conversation_, /*answer=*/true, LocalNow())
+            : model.chat_program->RenderMore(*conversation_, LocalNow());
+    if (!text.ok()) return Abandon(OfMessages(text.status(), "input"));
+    const auto set = [this, model, next](std::string_view prompt) {
+      const absl::Status status = SetTemplateText(
+          shared().engine, model, std::string(prompt), requests().front());
+      if (!status.ok()) return Abandon(OfMessages(status, "input"));
+      next();
+    };
+    if (previous_.empty()) return set(*text);
+    // The end of the answer is part of the history already where the model wrote it.
+    v1::GetSessionHistoryRequest last;
+    last.set_name(SessionOf(id_));
+    last.set_token_count(1);
+    Call("/mnemon.v1.Sessions/GetSessionHistory", last,
+         std::make_unique<v1::SessionHistory>(),
+         [this, model, set, text = *text](const absl::Status& status,
+                                          const Message& reply) {
+           if (!status.ok()) return Abandon(status);
+           std::string_view rest = text;
+           const auto& tokens = dynamic_cast<const v1::SessionHistory&>(reply).tokens();
+           if (!tokens.empty() &&
+               std::ranges::binary_search(model.generation.end_tokens, tokens[0])) {
+             const std::string end =
+                 TokenTexts(shared().engine, model_).Bytes(tokens[0]);
+             if (rest.starts_with(end)) rest.remove_prefix(end.size());
+           }
+           set(rest);
+         });
   }
 
   void Abandon(const absl::Status& status) {
@@ -322,7 +412,7 @@ class Response final : public GenerationJob {
             {"error", nullptr},
             {"incomplete_details", nullptr},
             {"instructions", instructions_.empty() ? json() : json(instructions_)},
-            {"max_output_tokens", limit_},
+            {"max_output_tokens", limit_ ? json(*limit_) : json()},
             {"model", model_},
             {"output", json::array()},
             {"parallel_tool_calls", false},
@@ -379,8 +469,10 @@ class Response final : public GenerationJob {
   std::string previous_;
   std::string instructions_;
   std::vector<ChatMessage> messages_;
+  // In place of them for a model whose chat template is a program.
+  std::optional<nlohmann::ordered_json> conversation_;
   json metadata_ = json::object();
-  int32_t limit_ = 0;
+  std::optional<int32_t> limit_;  // none: to the end of the text or the context
   double temperature_ = 1.0;
   double top_p_ = 1.0;
   bool store_ = true;

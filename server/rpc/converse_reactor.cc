@@ -238,6 +238,7 @@ class ConverseReactor final
                          {.reason = "MODEL_MISMATCH", .field = "model"});
       }
     }
+    sampling_ = engine_.DefaultSampling(facts.model);
     model_ = ModelResource(facts.model);
     response_.Clear();
     v1::ConverseResponse::Opened& opened = *response_.mutable_opened();
@@ -273,7 +274,7 @@ class ConverseReactor final
     // The first turn comes with the call.
     if (std::exchange(began_, true))
       MNEMON_RETURN_IF_ERROR(admission_.Admit(*context_));
-    MNEMON_ASSIGN_OR_RETURN(request, FromMessage(TurnOf(*open_, turn_)));
+    MNEMON_ASSIGN_OR_RETURN(request, FromMessage(TurnOf(*open_, turn_), sampling_));
     request.session = session_;
     request.deadline = DeadlineOf(*context_);
     MNEMON_ASSIGN_OR_RETURN(stream_,
@@ -412,6 +413,7 @@ class ConverseReactor final
   std::string session_;  // id
   bool own_session_ = false;
   std::string model_;                     // resource name
+  RequestedSampling sampling_;            // of the model
   int64_t credits_ = 0;                   // tokens that may still be sent
   v1::ConverseRequest::Turn turn_;        // the newest
   bool began_ = false;                    // there was one

@@ -29,12 +29,10 @@ absl::Status RefuseSet(const Later (&fields)[N]) {
 
 absl::Status RefuseLaterFields(const v1::GenerateRequest& r) {
   const v1::Sampling& sampling = r.sampling();
-  const v1::Stopping& stopping = r.stopping();
   const v1::OutputOptions& output = r.output();
   return RefuseSet({
       {"priority", r.priority() == v1::BATCH},
       {"sampling.constraint", sampling.has_constraint()},
-      {"stopping.ignore_eos", stopping.has_ignore_eos()},
       {"output.prompt_logprobs", output.has_prompt_logprobs()},
   });
 }
@@ -96,6 +94,7 @@ v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
       return v1::FinishFacts::MAX_TOKENS;
     case FinishReason::kStopToken:
     case FinishReason::kStopString:
+    case FinishReason::kEndToken:
       return v1::FinishFacts::STOP;
     case FinishReason::kTimeLimit:
       return v1::FinishFacts::TIME_LIMIT;
@@ -195,7 +194,8 @@ absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r) {
   return request;
 }
 
-absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
+absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
+                                            const RequestedSampling& defaults) {
   if (!v1::Priority_IsValid(r.priority())) {
     return InvalidField(
         "priority", StrCat("priority has no value ", static_cast<int>(r.priority())));
@@ -220,6 +220,7 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
   request.prompt = FromMessage(r.prompt());
   request.request_id = r.request_id();
   const v1::Sampling& sampling = r.sampling();
+  request.sampling = defaults;
   ReadSampling(sampling, request.sampling);
   if (sampling.has_seed()) request.seed = std::bit_cast<uint64_t>(sampling.seed());
   request.session_sampling = !r.has_sampling();
@@ -227,6 +228,7 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
   if (stopping.has_max_tokens()) request.max_tokens = stopping.max_tokens();
   request.stop_tokens.assign(stopping.stop_token_ids().begin(),
                              stopping.stop_token_ids().end());
+  request.ignore_end = stopping.ignore_eos();
   request.stop_strings.assign(stopping.stop_strings().begin(),
                               stopping.stop_strings().end());
   if (stopping.has_time_limit()) {
@@ -311,7 +313,11 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
   if (chunk.finish) {
     v1::FinishFacts& finish = *out.mutable_finish();
     finish.set_finish_reason(ToReason(chunk.finish->reason));
-    if (chunk.finish->stop_token) finish.set_stop_token_id(*chunk.finish->stop_token);
+    if (chunk.finish->reason == FinishReason::kEndToken) {
+      finish.set_eos_token_id(*chunk.finish->stop_token);
+    } else if (chunk.finish->stop_token) {
+      finish.set_stop_token_id(*chunk.finish->stop_token);
+    }
     if (chunk.finish->stop_string) finish.set_stop_string(*chunk.finish->stop_string);
     finish.set_generated_token_count(chunk.finish->generated_tokens);
     SetDuration(chunk.finish->prompt_time, *finish.mutable_prompt_duration());

@@ -92,7 +92,9 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
     // Who has been stopped meanwhile begins nothing.
     if (std::optional<absl::Status> stop = turn_->stop()) return *std::move(stop);
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
-    MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
+    MNEMON_ASSIGN_OR_RETURN(
+        request,
+        FromMessage(message, shared.engine.DefaultSampling(model.value_or(""))));
     request.deadline = DeadlineOf(*context_);
     // What is wrong with a session the engine tells.
     if (request.session.empty()) MNEMON_RETURN_IF_ERROR(model.status());

@@ -30,7 +30,9 @@ absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest&
 // Without the snapshot.
 absl::StatusOr<ImportSessionRequest> FromMessage(
     const v1::ImportSessionRequest::Open& r);
-absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
+// `defaults`: the sampling of the model, where the message sets nothing.
+absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
+                                            const RequestedSampling& defaults = {});
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
 absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
 

@@ -340,6 +340,10 @@ void ToMessage(const ModelFacts& facts, v1::Model& out) {
   out.set_has_tokenizer(facts.has_tokenizer);
   out.set_parameter_count(facts.parameters);
   out.set_session_state_size_bytes(facts.state_bytes_per_session);
+  // The first of them where there are several.
+  if (!facts.generation.end_tokens.empty()) {
+    out.set_eos_token_id(facts.generation.end_tokens.front());
+  }
   out.set_precision(facts.precision);
   out.set_kernel_target(facts.kernels);
   out.set_generates(facts.generates);

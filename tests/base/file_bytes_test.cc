@@ -19,7 +19,9 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -126,6 +128,47 @@ TEST_P(FileBytesTest, IsReadOnceInOrder) {
       EXPECT_TRUE(bytes->Finish().ok());
     }
   }
+}
+
+// Of another file, in their order, whatever was waited for.
+TEST_P(FileBytesTest, MayBeMade) {
+  const std::string content = Content(3 * kMiB + 7);
+  int64_t made = 0, fails_at = INT64_MAX;
+  absl::Status changed;
+  const auto open = [&] {
+    made = 0;
+    followed_.clear();
+    auto opened = FileBytes::Open(
+        MadeFile{.path = "source",
+                 .size = static_cast<int64_t>(content.size()),
+                 .make = [&](int64_t begin, std::span<char> to) -> absl::Status {
+                   EXPECT_EQ(begin, made);
+                   made += static_cast<int64_t>(to.size());
+                   if (made > fails_at) return absl::DataLossError("no more");
+                   content.copy(to.data(), to.size(), static_cast<size_t>(begin));
+                   return absl::OkStatus();
+                 },
+                 .check_unchanged = [&] { return changed; }},
+        [this](std::string_view piece) { followed_ += piece; });
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    if (GetParam()) (*opened)->Start();
+    return *std::move(opened);
+  };
+  auto bytes = open();
+  for (const size_t end : {size_t{5}, content.size() / 2, content.size()}) {
+    ASSERT_TRUE(bytes->Await(static_cast<int64_t>(end)).ok());
+    EXPECT_TRUE(bytes->view().substr(0, end) ==
+                std::string_view(content).substr(0, end));
+  }
+  EXPECT_TRUE(bytes->Finish().ok());
+  EXPECT_TRUE(followed_ == content);
+  changed = absl::DataLossError("changed");
+  EXPECT_EQ(bytes->Finish().message(), "changed");
+  changed = absl::OkStatus();
+  fails_at = kMiB;
+  bytes = open();
+  EXPECT_EQ(bytes->Finish().message(), "no more");
+  EXPECT_EQ(bytes->view().back(), '\0');
 }
 
 TEST_P(FileBytesTest, IsReadLittleFurtherThanWasWaitedFor) {

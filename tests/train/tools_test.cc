@@ -436,6 +436,35 @@ TEST_F(ToolsTest, ScoreWritesOverFilesOnly) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST_F(ToolsTest, ImportOfGgufWritesADirectory) {
+  const std::string file = MNEMON_SOURCE_DIR "/tests/model/io/data/gguf/llama.gguf";
+  const auto import = [&](const std::string& given, const std::string& out,
+                          std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"import", "--from", "gguf", "--out", out};
+    if (!given.empty()) arguments.push_back(given);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunTool(arguments);
+  };
+  Ran ran = import(file, tmp_.Path("a/b/"));
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("llama"), HasSubstr("byte pairs")));
+  for (const std::string& model : {file, tmp_.Path("a/b")}) {
+    ran = RunTool({"inspect", model});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("rope_theta"));
+  }
+  ran = import(file, tmp_.Path("a/b"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("is there already"));
+  ran = import(MNEMON_SOURCE_DIR "/README.md", tmp_.Path("c"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("README.md' is no GGUF file"));
+  EXPECT_EQ(import("", tmp_.Path("c")).code, 2);
+  EXPECT_EQ(import(file, tmp_.Path("c"), {"--config", "x"}).code, 2);
+  EXPECT_EQ(RunTool({"import", "--from", "labml", "--out", tmp_.Path("c")}).code, 2);
+  EXPECT_FALSE(fs::exists(tmp_.Path("c")));
+}
+
 TEST_F(ToolsTest, ImportNamesWhatIsWrong) {
   const auto import = [&](const std::string& from, const std::string& config,
                           const std::string& weights,

@@ -64,7 +64,7 @@ TEST(Commands, FlagsAreCalledAsTheFieldsOfTheApi) {
     for (int i = 0; i < message->field_count(); ++i) {
       std::string flag = message->field(i)->name();
       // Not available in this version.
-      if (flag == "constraint" || flag == "ignore_eos") continue;
+      if (flag == "constraint") continue;
       std::replace(flag.begin(), flag.end(), '_', '-');
       EXPECT_THAT(help, HasSubstr("\n  --" + flag + " "));
     }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/io/foreign_files.h"
 #include "model/load/load.h"
 #include "model/load/model_files.h"
 #include "nlohmann/json.hpp"
@@ -258,8 +260,19 @@ TEST_F(ForeignDirectory, OtherFilesAreChecked) {
   EXPECT_THAT(Fault(),
               AllOf(HasSubstr("generation_config.json"),
                     HasSubstr("eos_token_id is [2,110], not of tokens 0..109")));
-  Write(Dir() + "/generation_config.json", R"({"eos_token_id": 109})");
-  EXPECT_EQ(Fault(), "");
+  Write(Dir() + "/generation_config.json",
+        R"({"eos_token_id": [109, 7, 109], "temperature": 0.6, "top_k": 20,
+            "top_p": 0.95, "do_sample": true, "max_length": 20, "min_p": null})");
+  EXPECT_EQ(ReadModelFiles(Dir())->generation,
+            (GenerationDefaults{
+                .end_tokens = {7, 109},
+                .sampling = {.temperature = 0.6, .top_k = 20, .top_p = 0.95}}));
+  Write(Dir() + "/generation_config.json", R"({"do_sample": false, "top_p": 0.9})");
+  EXPECT_EQ(ReadModelFiles(Dir())->generation.sampling.temperature, 0);
+  Write(Dir() + "/generation_config.json", R"({"top_p": 1.5})");
+  EXPECT_THAT(Fault(), AllOf(HasSubstr("generation_config.json"), HasSubstr("top_p")));
+  Write(Dir() + "/generation_config.json", R"({"top_k": "20"})");
+  EXPECT_THAT(Fault(), AllOf(HasSubstr("top_k"), HasSubstr("\"20\"")));
   Write(Dir() + "/generation_config.json", "[");
   EXPECT_THAT(Fault(), HasSubstr("generation_config.json"));
   fs::remove(Dir() + "/generation_config.json");
@@ -270,6 +283,20 @@ TEST_F(ForeignDirectory, OtherFilesAreChecked) {
   WriteWhole();
   Write(Dir() + "/config.json", R"({"model_type": )");
   EXPECT_THAT(Fault(), HasSubstr("config.json"));
+}
+
+TEST_F(ForeignDirectory, TextsOfChatsAreReadAsTheyAre) {
+  WriteWhole();
+  auto files = ReadForeignFiles(Dir());
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->chat_template_jinja, std::nullopt);
+  EXPECT_EQ(files->tokenizer_config_json, std::nullopt);
+  Write(Dir() + "/chat_template.jinja", "{{ messages }}");
+  Write(Dir() + "/tokenizer_config.json", "{");
+  files = ReadForeignFiles(Dir());
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->chat_template_jinja, "{{ messages }}");
+  EXPECT_EQ(files->tokenizer_config_json, "{");
 }
 
 TEST_F(ForeignDirectory, TheContextMayBeLess) {

@@ -25,6 +25,7 @@ CallRecord Full() {
                     .prompt = {1, 2, 3},
                     .max_tokens = 70,
                     .stop_tokens = {4, 9},
+                    .end_tokens = {2, 7},
                     .stop_strings = {"a", "\xe2\x82\xac\n"},
                     .time_limit = milliseconds(1500),
                     .on_disconnect = OnDisconnect::kContinue,
@@ -129,6 +130,7 @@ TEST(CallRecord, TheHashDiffersWithAllThatMatters) {
       [](GenerateRequest& r) { r.session_sampling = true; },
       [](GenerateRequest& r) { r.max_tokens = 3; },
       [](GenerateRequest& r) { r.stop_tokens = {1}; },
+      [](GenerateRequest& r) { r.ignore_end = true; },
       [](GenerateRequest& r) { r.stop_strings = {"ab"}; },
       [](GenerateRequest& r) {
         r.stop_strings = {"a", "b"};

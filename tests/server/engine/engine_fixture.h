@@ -71,11 +71,13 @@ inline bool AwaitMemory(const Engine& engine,
 struct ToyServer {
   explicit ToyServer(ToyState state, Engine::Options options = {},
                      int64_t append_capacity = 1024,
-                     const Tokenizer* tokenizer = nullptr)
+                     const Tokenizer* tokenizer = nullptr,
+                     GenerationDefaults generation = {})
       : decoder(state, append_capacity), served(MakeServed(decoder)) {
     options.clock = &clock;
     EngineModel model;
     model.facts.name = "toy";
+    model.facts.generation = std::move(generation);
     model.decoder = served ? served.get() : &decoder;
     model.tokenizer = tokenizer;
     auto made = Engine::Create({model}, options);

@@ -23,11 +23,16 @@ class WordTokenizer final : public Tokenizer {
   }
   int32_t size() const override { return ToyDecoder::kVocab; }
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view) const override {
-    return std::vector<int32_t>{};
+    return encoded;
   }
   std::string_view TokenBytes(int32_t id) const override { return words_[id]; }
+  std::span<const int32_t> before_text() const override { return before; }
+  bool special(int32_t id) const override { return id == no_text; }
   std::string Describe() const override { return ""; }
   std::string ToJson() const override { return ""; }
+
+  std::vector<int32_t> before, encoded;
+  int32_t no_text = -1;
 
  private:
   std::vector<std::string> words_;
@@ -71,6 +76,34 @@ TEST_F(OutputTest, StopStringsEndItWhereTheTextHoldsOneWhateverTheTokens) {
     ++across;
   }
   EXPECT_GT(across, 10);
+}
+
+TEST_F(OutputTest, ATextThatBeginsASessionBeginsAsTextsDo) {
+  tokenizer.before = {7};
+  tokenizer.encoded = {1, 2};
+  server.CreateSession("s");
+  GenerateRequest text = Ask({}, 5, "s");
+  text.prompt = "ab";
+  const Outcome first = server.Run(text);
+  EXPECT_EQ(first.tokens, server.Run(Ask({7, 1, 2}, 5)).tokens);
+  EXPECT_EQ(server.Position("s"), 8);
+  server.Run(text);
+  EXPECT_EQ(server.Position("s"), 8 + 2 + 5);
+  // Ids are taken as they are.
+  server.CreateSession("ids");
+  server.Run(Ask({1, 2}, 5, "ids"));
+  EXPECT_EQ(server.Position("ids"), 2 + 5);
+}
+
+TEST_F(OutputTest, SpecialTokensAreNoText) {
+  const Outcome all = server.Run(Ask({1, 2}, 30));
+  tokenizer.no_text = all.tokens[3];
+  const Outcome got = server.Run(Ask({1, 2}, 30));
+  EXPECT_EQ(got.tokens, all.tokens);
+  std::vector<int32_t> text = all.tokens;
+  std::erase(text, tokenizer.no_text);
+  EXPECT_EQ(got.text, TextOf(text));
+  EXPECT_NE(got.text, all.text);
 }
 
 // The clock stands still, so each token but the first is too soon for a message.

@@ -123,6 +123,29 @@ TEST(Engine, AStopTokenIsDeliveredAndEndsTheCall) {
   EXPECT_EQ(server.Position("s"), static_cast<int64_t>(at) + 2);
 }
 
+TEST(Engine, AnEndTokenOfTheModelEndsTheCallUnlessItIsIgnored) {
+  const auto all = ToyContinuation(ToyState::kAppend, {1}, 30, AskedSampling());
+  ToyServer server(ToyState::kAppend, {}, 1024, nullptr,
+                   {.end_tokens = {all[12]}, .sampling = {.top_k = 3}});
+  server.CreateSession("s");
+  GenerateRequest request = Ask({1}, 30, "s");
+  const size_t at = std::find(all.begin(), all.end(), all[12]) - all.begin();
+  const Outcome outcome = server.Run(request);
+  EXPECT_THAT(outcome.tokens, SizeIs(at + 1));
+  EXPECT_EQ(outcome.finish->reason, FinishReason::kEndToken);
+  EXPECT_EQ(outcome.finish->stop_token, all[12]);
+  EXPECT_EQ(server.Position("s"), static_cast<int64_t>(at) + 2);
+  request.session.clear();
+  request.ignore_end = true;
+  EXPECT_EQ(server.Run(request).tokens, all);
+  // A stop token of the call is told first.
+  request.ignore_end = false;
+  request.stop_tokens = {all[12]};
+  EXPECT_EQ(server.Run(request).finish->reason, FinishReason::kStopToken);
+  EXPECT_EQ(server.engine->DefaultSampling("toy").top_k, 3);
+  EXPECT_EQ(server.engine->DefaultSampling("none").top_k, 0);
+}
+
 TEST(Engine, GreedyNeedsNoSeedAndADrawnSeedRepeats) {
   ToyServer server(ToyState::kFixed);
   GenerateRequest request = Ask({1, 2}, 30);

@@ -8,8 +8,10 @@ namespace mnemon {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 json Request() {
   return {{"model", "toy"}, {"prompt", "abc "}, {"max_tokens", 12}, {"seed", 7}};
@@ -181,6 +183,83 @@ TEST(Chat, EachRoleHasTheTextOfTheModelsTemplate) {
   json& choice = answer.body["choices"][0];
   EXPECT_EQ(choice["message"]["content"], whole.substr(0, whole.find_first_of("eo")));
   EXPECT_EQ(choice["finish_reason"], "stop");
+}
+
+constexpr char kProgram[] =
+    "{% for m in messages %}{{ m.role | replace('user', 'q') | first }} {{ m.content "
+    "}}{{ tools[0].name if tools "
+    "}}\n"
+    "{% endfor %}{{ mood }}{% if add_generation_prompt %}a {% endif %}"
+    "{% if messages[0].content == 'no' %}{{ raise_exception('not this') }}{% endif %}";
+
+TEST(Chat, AProgramMakesTheText) {
+  RigOptions options;
+  options.chat_program = kProgram;
+  GatewayRig rig(options);
+  json request = {
+      {"messages",
+       {{{"role", "developer"}, {"content", "be"}},
+        {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "hi"}}}}}}},
+      {"max_tokens", 8},
+      {"seed", 3}};
+  const auto text = [&] {
+    JsonAnswer answer = rig.Post("/v1/chat/completions", request);
+    EXPECT_EQ(answer.code, 200) << answer.body;
+    return answer.body["choices"][0]["message"]["content"].get<std::string>();
+  };
+  EXPECT_EQ(text(), TextByGrpc(rig, "s be\nq hi\na ", 8, 3));
+  request["tools"] = {{{"name", "tell"}}};
+  request["tool_choice"] = "auto";
+  request["chat_template_kwargs"] = {{"mood", "ok"}};
+  EXPECT_EQ(text(), TextByGrpc(rig, "s betell\nq hitell\noka ", 8, 3));
+
+  const auto fault = [&](const char* pointer, const json& value) {
+    json bad = request;
+    bad[json::json_pointer(pointer)] = value;
+    json error = rig.Post("/v1/chat/completions", bad).body["error"];
+    return StrCat(error.value("param", ""), ": ", error.value("message", ""));
+  };
+  EXPECT_THAT(fault("/messages/0/content", "no"),
+              AllOf(StartsWith("messages: "), HasSubstr("not this")));
+  EXPECT_THAT(fault("/messages/1/role", "robot"), StartsWith("messages[1].role: "));
+  EXPECT_THAT(fault("/messages/1/content", 3), StartsWith("messages[1].content: "));
+  EXPECT_THAT(fault("/messages", json::array()), StartsWith("messages: "));
+  EXPECT_THAT(fault("/tools", {1}), StartsWith("tools: "));
+  EXPECT_THAT(fault("/tool_choice", "required"), StartsWith("tool_choice: "));
+  EXPECT_THAT(fault("/response_format", {{"type", "json_object"}}),
+              StartsWith("response_format: "));
+}
+
+TEST(Chat, AnEndTokenOfTheModelEndsTheAnswer) {
+  RigOptions options;
+  options.chat_program = kProgram;
+  const json request = {{"messages", {{{"role", "user"}, {"content", "hi"}}}},
+                        {"seed", 3}};
+  json ids = {{"prompt", "q hi\na "}, {"max_tokens", 40}, {"seed", 3}};
+  const std::string all =
+      GatewayRig(options).Post("/v1/completions", ids).body["choices"][0]["text"];
+  const auto end = GatewayRig(options).rig.engine->Tokenize("toy", all.substr(9, 1));
+  options.generation.end_tokens = {end->tokens[0]};
+  GatewayRig rig(options);
+  json choice = rig.Post("/v1/chat/completions", request).body["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["stop_reason"], end->tokens[0]);
+  EXPECT_EQ(choice["message"]["content"], all.substr(0, all.find(all[9]) + 1));
+  ids["ignore_eos"] = true;
+  EXPECT_EQ(rig.Post("/v1/completions", ids).body["choices"][0]["text"], all);
+}
+
+TEST(Chat, ATemplateThatIsNotSupportedIsTold) {
+  RigOptions options;
+  options.no_chat_program = absl::InvalidArgumentError("line 3: tag 'import'");
+  GatewayRig rig(options);
+  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  JsonAnswer chat = rig.Post("/v1/chat/completions", {{"messages", messages}});
+  EXPECT_EQ(chat.body["error"]["code"], "NO_CHAT_TEMPLATE") << chat.body;
+  EXPECT_THAT(chat.body["error"]["message"].get<std::string>(), HasSubstr("'import'"));
+  chat = rig.Post("/v1/responses", {{"input", "hi"}});
+  EXPECT_EQ(chat.body["error"]["code"], "NO_CHAT_TEMPLATE") << chat.body;
+  EXPECT_EQ(rig.Post("/v1/completions", {{"prompt", "hi"}}).code, 200);
 }
 
 TEST(Completions, ErrorsNameTheField) {

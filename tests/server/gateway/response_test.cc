@@ -58,6 +58,44 @@ TEST(Responses, TheNextOneGoesOnFromAFork) {
   EXPECT_EQ(Collect(*rig.rig.client, options).text, TextOf(second));
 }
 
+TEST(Responses, AProgramAddsWhatIsNew) {
+  RigOptions options;
+  options.chat_program =
+      "{% for m in messages %}{{ m.role | replace('user', 'q') | first }} {{ m.content "
+      "}}.\n{% endfor %}"
+      "{% if add_generation_prompt %}a {% endif %}";
+  GatewayRig rig(options);
+  json first = rig.Post("/v1/responses", Request("hi")).body;
+  ASSERT_EQ(first["usage"]["input_tokens"], 8) << first;  // "q hi.", a line, "a "
+  json second = rig.Post("/v1/responses", Request("and", first["id"])).body;
+  ASSERT_EQ(second["usage"]["input_tokens"], 2 + 9) << second;
+  client::GenerateOptions whole;
+  whole.text = "q hi.\na " + TextOf(first) + ".\nq and.\na ";
+  whole.max_tokens = 6;
+  whole.seed = 5;
+  EXPECT_EQ(Collect(*rig.rig.client, whole).text, TextOf(second));
+
+  // An end that the model has written is not written again.
+  const auto last = rig.rig.engine->Tokenize("toy", ".");
+  options.generation.end_tokens = {last->tokens[0]};
+  GatewayRig ends(options);
+  json request = Request("hi");
+  request["logit_bias"] = {{StrCat(last->tokens[0]), 100}};
+  first = ends.Post("/v1/responses", request).body;
+  EXPECT_EQ(first["status"], "completed");
+  second = ends.Post("/v1/responses", Request("and", first["id"])).body;
+  EXPECT_EQ(second["usage"]["input_tokens"], 1 + 9) << second;
+
+  options.chat_program =
+      "{% for m in messages %}{{ m.role | replace('user', 'q') | first }}{{ '' if "
+      "loop.last else m.content }}\n"
+      "{% endfor %}";
+  GatewayRig other(options);
+  first = other.Post("/v1/responses", Request("hi")).body;
+  second = other.Post("/v1/responses", Request("and", first["id"])).body;
+  EXPECT_EQ(second["error"]["param"], "input") << second;
+}
+
 TEST(Responses, AStreamHasTheEventsInTheirOrder) {
   GatewayRig rig;
   json whole = rig.Post("/v1/responses", Request("hi")).body;

@@ -162,9 +162,9 @@ TEST(Converse, ErrorsNameTheField) {
   wrong = turn;
   wrong.mutable_turn()->mutable_stopping()->set_max_tokens(-1);
   ExpectError(end(good, wrong), kInvalid, "INVALID_VALUE", "turn.stopping.max_tokens");
-  wrong.mutable_turn()->mutable_stopping()->set_ignore_eos(true);
+  wrong.mutable_turn()->mutable_sampling()->mutable_constraint()->set_regex("a");
   ExpectError(end(good, wrong), absl::StatusCode::kUnimplemented, "FIELD_UNIMPLEMENTED",
-              "turn.stopping.ignore_eos");
+              "turn.sampling.constraint");
   wrong = turn;
   wrong.mutable_turn()->mutable_prompt()->mutable_tokens()->add_ids(40);
   ExpectError(end(good, wrong), kInvalid, "INVALID_VALUE", "turn.prompt.tokens.ids[1]");

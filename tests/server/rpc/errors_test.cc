@@ -216,8 +216,6 @@ const std::vector<GenerateCase>& LaterFields() {
       {"sampling.constraint",
        [](R& r) { r.mutable_sampling()->mutable_constraint()->set_regex("a"); }, kLater,
        kCode},
-      {"stopping.ignore_eos", [](R& r) { r.mutable_stopping()->set_ignore_eos(false); },
-       kLater, kCode},
       {"output.prompt_logprobs",
        [](R& r) { r.mutable_output()->set_prompt_logprobs(false); }, kLater, kCode},
   };
@@ -262,6 +260,7 @@ TEST(GenerateErrors, TablesCoverTheWholeRequest) {
   }
   seen.insert("sampling.seed");
   seen.insert("output.logprobs");
+  seen.insert("stopping.ignore_eos");
   for (const char* of_sessions : {"resume_after_index", "expected_token_count"}) {
     seen.insert(of_sessions);
   }

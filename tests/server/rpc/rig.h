@@ -43,6 +43,9 @@ struct RigOptions {
   int64_t append_capacity = 1024;
   bool tokenizer = true;
   ChatTemplate chat_template = {};
+  std::string chat_program = {};  // in Jinja, in place of it
+  absl::Status no_chat_program = {};
+  GenerationDefaults generation = {};
   std::vector<std::string> models = {"toy"};
   std::vector<ToyState> other_states = {};  // of the second model on; else `state`
   Engine::Options engine;
@@ -71,7 +74,13 @@ class Rig {
                        .has_tokenizer = options.tokenizer,
                        .parameters = 12345,
                        .kernels = "avx2",
-                       .chat_template = options.chat_template};
+                       .chat_template = options.chat_template,
+                       .no_chat_program = options.no_chat_program,
+                       .generation = options.generation};
+      if (!options.chat_program.empty()) {
+        facts.chat_program =
+            ChatProgram::Make({.chat_template_jinja = options.chat_program}).value();
+      }
       models.push_back({.facts = facts,
                         .decoder = models.empty() ? &decoder : others.back().get(),
                         .tokenizer = options.tokenizer ? tokenizer.get() : nullptr});

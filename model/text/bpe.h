@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Byte pair encoding ("Neural Machine Translation of Rare Words with Subword Units",
+// Sennrich et al., 2016): a piece of text begins as characters, or bytes, and those
+// neighbours are merged first whose merge stands first in the list, the left ones first
+// among equals.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+// Ids of a vocabulary are below this.
+inline constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+// Constant after construction; safe for concurrent use.
+class Bpe {
+ public:
+  // "model" of a tokenizer.json, of type BPE. With `byte_level` tokens are written in
+  // 256 characters that stand for bytes (GPT-2's encoder.py). INVALID_ARGUMENT names a
+  // member that is missing, wrong or not supported, an id used twice, and a merge of
+  // what is no token.
+  static absl::StatusOr<Bpe> Parse(const nlohmann::json& json, bool byte_level);
+
+  // Adds the ids of a piece of valid UTF-8. Characters without a token become their
+  // bytes where all have tokens (`byte_fallback`), else the unknown token, else
+  // nothing.
+  void Encode(std::string_view piece, std::vector<int32_t>& ids) const;
+
+  Bpe(Bpe&&) = default;
+  Bpe& operator=(Bpe&&) = default;
+
+  // Length of a first part of `piece`, valid UTF-8 and not empty, behind which no merge
+  // can go on: the ids are those of the part and those of the rest. Long texts that are
+  // not cut otherwise come in words so.
+  size_t FirstPart(std::string_view piece) const;
+
+  // As in the file; by id, empty where there is none.
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  std::optional<int32_t> Find(std::string_view token) const;
+
+ private:
+  struct Merge {
+    int32_t rank = 0, merged = 0;
+  };
+  Bpe() = default;
+  absl::Status ReadVocab(const nlohmann::json& vocab);
+  absl::Status ReadMerges(const nlohmann::json& merges);
+  void NoteCharacters();
+  void Begin(std::string_view piece, std::vector<int32_t>& symbols) const;
+  const Merge* MergeOf(int32_t left, int32_t right) const;
+  void MergeAll(std::vector<int32_t>& symbols) const;
+
+  std::vector<std::string> tokens_;
+  absl::flat_hash_map<std::string_view, int32_t>
+      ids_;                                      // of tokens_, which it refers to
+  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left << 32 | right
+  bool byte_level_ = false, byte_fallback_ = false, fuse_unknown_ = false,
+       ignore_merges_ = false;
+  std::optional<int32_t> unknown_;
+  // Characters between which some merge goes, as first << 32 | second, and all that are
+  // tokens.
+  absl::flat_hash_set<uint64_t> joined_;
+  absl::flat_hash_set<char32_t> characters_;
+  std::array<int32_t, 256> bytes_;  // tokens of single bytes; -1: none
+};
+
+// The character that stands for a byte in a vocabulary in bytes, as UTF-8.
+const std::string& CharacterOfByte(uint8_t byte);
+// The bytes that such a token stands for; the token itself where some character stands
+// for none.
+std::string BytesOfToken(std::string_view token);
+
+}  // namespace mnemon

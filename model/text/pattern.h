@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// A regular expression of a tokenizer, matched by PCRE2. Its classes of characters are
+// those of unicode.h, whatever version of Unicode the library has.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+// Constant after construction; safe for concurrent use.
+class Pattern {
+ public:
+  struct Match {
+    size_t begin = 0, end = 0;  // bytes
+  };
+
+  // INVALID_ARGUMENT: not an expression, or one with what is not supported: properties
+  // other than \p{L}, \p{N} and \p{M}, word boundaries, back references, calls.
+  static absl::StatusOr<Pattern> Compile(std::string_view expression);
+  ~Pattern();
+  Pattern(Pattern&&) noexcept;
+  Pattern& operator=(Pattern&&) noexcept;
+
+  // The first match of valid UTF-8 that begins at `from` or behind it; none.
+  // RESOURCE_EXHAUSTED when it takes more steps than any sane pattern needs.
+  absl::StatusOr<std::optional<Match>> Find(std::string_view text, size_t from) const;
+
+ private:
+  struct Code;
+  explicit Pattern(std::unique_ptr<Code> code);
+  std::unique_ptr<Code> code_;
+};
+
+}  // namespace mnemon
