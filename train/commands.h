@@ -9,6 +9,7 @@ namespace mnemon {
 
 void AddFitCommand(CommandLine& line);
 void AddImportCommand(CommandLine& line);
+void AddExportCommand(CommandLine& line);
 void AddQuantizeCommand(CommandLine& line);
 void AddScoreCommand(CommandLine& line);
 void AddSampleCommand(CommandLine& line);

@@ -25,10 +25,6 @@ struct Choices<TaskKind> {
       {"text", "reverse", "dihedral", "copy", "retrieval", "capacity", "recall"});
 };
 template <>
-struct Choices<TokenizerKind> {
-  static constexpr auto names = std::to_array<std::string_view>({"char", "byte"});
-};
-template <>
 struct Choices<LoaderKind> {
   static constexpr auto names =
       std::to_array<std::string_view>({"shuffled", "sequential"});
@@ -147,7 +143,6 @@ absl::Status SetModelField(ModelConfig& model, const std::string& key,
 }  // namespace
 
 std::string_view Name(TaskKind value) { return NameOf(value); }
-std::string_view Name(TokenizerKind value) { return NameOf(value); }
 std::string_view Name(LoaderKind value) { return NameOf(value); }
 std::string_view Name(OptimiserKind value) { return NameOf(value); }
 std::string_view Name(ScheduleKind value) { return NameOf(value); }

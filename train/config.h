@@ -26,7 +26,6 @@ enum class TaskKind {
   kCapacity,
   kRecall
 };
-enum class TokenizerKind { kChar, kByte };
 enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
 enum class ScheduleKind { kConstant, kCosine, kNoam };
@@ -36,7 +35,8 @@ enum class Backward { kFused, kAutograd };
 struct DataOptions {
   TaskKind task = TaskKind::kText;
   std::string text;
-  TokenizerKind tokenizer = TokenizerKind::kChar;
+  // "char", "byte", or the path of a tokenizer, as of OpenTokenizer.
+  std::string tokenizer = "char";
   double validation = 0.1;
   LoaderKind loader = LoaderKind::kShuffled;
   int64_t seq_len = 64;  // T
@@ -127,7 +127,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
         "text: the next token of a text; reverse, dihedral, copy, retrieval, capacity, "
         "recall: drawn sequences, see train/configs/tasks");
   visit("data.text", c.data.text, text, "file to train on");
-  visit("data.tokenizer", c.data.tokenizer, text, "one token per character or byte");
+  visit("data.tokenizer", c.data.tokenizer, text,
+        "char, byte, or a tokenizer.json, or a directory with one");
   visit("data.validation", c.data.validation, Limits{0.001, 0.9},
         "fraction of the text, its last part, kept for validation");
   visit("data.loader", c.data.loader, text,
@@ -228,7 +229,6 @@ std::vector<std::pair<std::string, std::string>> TrainFields(const TrainConfig& 
 std::string FormatTrainConfig(const TrainConfig& config, bool comments);
 
 std::string_view Name(TaskKind value);
-std::string_view Name(TokenizerKind value);
 std::string_view Name(LoaderKind value);
 std::string_view Name(OptimiserKind value);
 std::string_view Name(ScheduleKind value);

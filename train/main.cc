@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   mnemon::AddFitCommand(line);
   mnemon::AddEvalCommand(line);
   mnemon::AddImportCommand(line);
+  mnemon::AddExportCommand(line);
   mnemon::AddQuantizeCommand(line);
   mnemon::AddScoreCommand(line);
   mnemon::AddSampleCommand(line);

@@ -141,6 +141,7 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, prompt, logits));
 
   const std::vector<int32_t>& ends = loaded.generation.end_tokens;
+  const bool stops = !flags.ignore_end && flags.prompt_tokens.empty();
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
   SamplerScratch scratch{.operations = &SamplingOperationsOf(target)};
@@ -154,7 +155,7 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
     history.push_back(token);
     MNEMON_RETURN_IF_ERROR(printer.Print(token));
     if (sampled + 1 == flags.tokens) break;
-    if (!flags.ignore_end && std::ranges::binary_search(ends, token)) break;
+    if (stops && std::ranges::binary_search(ends, token)) break;
     if (arena->length(slot) >= decoder->spec().max_positions()) {
       MNEMON_RETURN_IF_ERROR(printer.Finish());
       std::fprintf(stderr, "note: stopped at the context limit of %lld tokens\n",
@@ -246,7 +247,7 @@ void AddSampleCommand(CommandLine& line) {
       "The penalty window: so many of the newest tokens, the prompt's included");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
   command.Add("--ignore-eos", &flags->ignore_end,
-              "Go on after the model's own end token");
+              "Go on after the model's own end token, as behind --prompt-tokens");
   AddStepComputeFlags(command, flags->compute);
 }
 

@@ -13,6 +13,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "train/open_tokenizer.h"
 #include "train/token_file.h"
 
 namespace mnemon {
@@ -77,13 +78,22 @@ int64_t SplitOf(int64_t tokens, const DataOptions& options) {
 
 // The tokenizer of the file counts; the configuration must not tell of another one.
 absl::Status CheckTokenizer(const TokenFile& file, const DataOptions& options) {
-  const bool bytes = file.tokenizer().ToJson() == MakeByteTokenizer()->ToJson();
-  const TokenizerKind kind = bytes ? TokenizerKind::kByte : TokenizerKind::kChar;
-  if (options.tokenizer == kind) return absl::OkStatus();
+  const Tokenizer& own = file.tokenizer();
+  const bool bytes = own.ToJson() == MakeByteTokenizer()->ToJson();
+  const std::string kind = bytes ? "byte" : "char";
+  if (own.divides()) {
+    if (options.tokenizer == kind) return absl::OkStatus();
+    return absl::InvalidArgumentError(StrCat(
+        "data.tokenizer is ", options.tokenizer, ", and the tokens of ",
+        Quoted(options.text), " are of ", kind, ": set data.tokenizer = ", kind));
+  }
+  const auto named = OpenTokenizer(options.tokenizer);
+  if (named.ok() && (*named)->ToJson() == own.ToJson()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      StrCat("data.tokenizer is ", Name(options.tokenizer), ", and the tokens of ",
-             Quoted(options.text), " are of ", Name(kind),
-             ": set data.tokenizer = ", Name(kind)));
+      StrCat("data.tokenizer is ", options.tokenizer, ", and the tokens of ",
+             Quoted(options.text),
+             " are of byte pairs: set data.tokenizer to the file "
+             "that they were made with"));
 }
 
 absl::StatusOr<std::unique_ptr<Task>> LoadTokenFileTask(const DataOptions& options) {
@@ -133,8 +143,18 @@ absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {
   }
   TextParts parts;
   parts.sha256 = Sha256Hex(*text);
-  if (options.tokenizer == TokenizerKind::kByte) {
+  if (options.tokenizer == "byte") {
     parts.tokenizer = MakeByteTokenizer();
+  } else if (options.tokenizer != "char") {
+    auto tokenizer = OpenTokenizer(options.tokenizer);
+    if (!tokenizer.ok()) {
+      return Annotated(tokenizer.status(),
+                       "data.tokenizer is char, byte, a tokenizer.json or a directory "
+                       "with one");
+    }
+    parts.tokenizer = *std::move(tokenizer);
+    // Other tokens than those of the text alone: another content.
+    parts.sha256 = Sha256Hex(*text + parts.tokenizer->ToJson());
   } else {
     auto tokenizer = MakeCharTokenizer(*text);
     if (!tokenizer.ok()) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -18,8 +17,8 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/io/checkpoint.h"
 #include "model/text/char_tokenizer.h"
+#include "train/open_tokenizer.h"
 #include "train/text_stream.h"
 #include "train/text_survey.h"
 #include "train/token_file_header.h"
@@ -31,34 +30,23 @@ namespace {
 // More than one, so that a slow one does not keep all threads waiting.
 constexpr int64_t kBlocksPerThread = 4;
 
+// A text that is taken whole, at most.
+constexpr int64_t kMostWholeBytes = int64_t{1} << 30;
+
+void AppendToken(int32_t token, size_t width, std::string& to) {
+  for (size_t i = 0; i < width; ++i) to += static_cast<char>(token >> (8 * i));
+}
+
 bool IsByte(const Tokenizer& tokenizer) {
   return tokenizer.ToJson() == MakeByteTokenizer()->ToJson();
 }
 
-absl::StatusOr<std::string> ReadTokenizerJson(const std::string& path) {
-  constexpr int64_t kMaxBytes = int64_t{64} << 20;
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return ReadFile(path, kMaxBytes);
-  MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(path));
-  if (files.tokenizer_json) return *std::move(files.tokenizer_json);
-  return absl::FailedPreconditionError(StrCat(Quoted(path), " has no tokenizer.json"));
-}
-
 absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& path) {
-  const auto json = ReadTokenizerJson(path);
-  if (!json.ok()) {
-    return Annotated(json.status(),
-                     "--tokenizer is char, byte, a checkpoint or a tokenizer.json");
-  }
-  auto tokenizer = ParseTokenizer(*json);
-  if (!tokenizer.ok()) return Annotated(tokenizer.status(), Quoted(path));
-  if (!(*tokenizer)->divides()) {
-    return absl::UnimplementedError(
-        StrCat(Quoted(path),
-               " is a tokenizer of byte pairs, whose tokens depend on the "
-               "text around them: give one of characters or bytes"));
-  }
-  return tokenizer;
+  auto tokenizer = OpenTokenizer(path);
+  if (tokenizer.ok()) return tokenizer;
+  return Annotated(
+      tokenizer.status(),
+      "--tokenizer is char, byte, a tokenizer.json or a directory with one");
 }
 
 // The byte of the text that was encoded at which `unknown` was found.
@@ -86,6 +74,8 @@ class Tokenization {
   absl::StatusOr<TokenizeResult> Run();
 
  private:
+  // With a tokenizer whose tokens depend on the text around them.
+  absl::StatusOr<TokenizeResult> RunWhole(std::unique_ptr<Tokenizer> tokenizer);
   TextBlocks Blocks() const {
     return {text_, options_.block_bytes, kBlocksPerThread * options_.threads};
   }
@@ -165,11 +155,9 @@ absl::Status Tokenization::Encode(const Tokenizer& tokenizer, TokenWidth width,
                tokenizer.Describe()));
   }
   const auto bytes = static_cast<size_t>(width);
-  to.resize(tokens->size() * bytes);
-  char* out = to.data();
-  for (const int32_t token : *tokens) {
-    for (size_t i = 0; i < bytes; ++i) *out++ = static_cast<char>(token >> (8 * i));
-  }
+  to.clear();
+  to.reserve(tokens->size() * bytes);
+  for (const int32_t token : *tokens) AppendToken(token, bytes, to);
   return absl::OkStatus();
 }
 
@@ -224,6 +212,54 @@ absl::Status Tokenization::Write(const TokenFileHeader& header,
   return file.Publish();
 }
 
+absl::StatusOr<TokenizeResult> Tokenization::RunWhole(
+    std::unique_ptr<Tokenizer> tokenizer) {
+  if (text_.size() > kMostWholeBytes) {
+    return absl::ResourceExhaustedError(StrCat("the texts have ", text_.size(),
+                                               " bytes, and with a tokenizer of byte "
+                                               "pairs at most ",
+                                               kMostWholeBytes,
+                                               " are taken: make several files"));
+  }
+  std::string text(static_cast<size_t>(text_.size()), '\0');
+  MNEMON_RETURN_IF_ERROR(text_.Read(0, text));
+  const auto tokens = tokenizer->Encode(text);
+  if (!tokens.ok()) {
+    return absl::InvalidArgumentError(
+        StrCat(text_.PlaceOf(OffsetOf(tokens.status())), " is not UTF-8"));
+  }
+  TokenFileHeader header;
+  header.count = static_cast<int64_t>(tokens->size());
+  Sha256 hash;
+  hash.Update(text);
+  hash.Update(tokenizer->ToJson());
+  header.sha256 = hash.HexDigest();
+  header.width = WidthFor(tokenizer->size());
+  header.tokenizer = std::move(tokenizer);
+  const std::string head = FormatTokenFileHeader(header);
+  const auto width = static_cast<size_t>(header.width);
+  TokenizeResult result = {
+      .text_bytes = text_.size(),
+      .tokens = header.count,
+      .file_bytes = static_cast<int64_t>(head.size() + tokens->size() * width)};
+  MNEMON_ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(options_.out));
+  MNEMON_RETURN_IF_ERROR(file.Write(head));
+  std::string piece;
+  constexpr size_t kPiece = 1 << 18;  // tokens
+  for (size_t at = 0; at < tokens->size(); at += kPiece) {
+    piece.clear();
+    for (size_t i = at; i < std::min(at + kPiece, tokens->size()); ++i) {
+      AppendToken((*tokens)[i], width, piece);
+    }
+    MNEMON_RETURN_IF_ERROR(file.Write(piece));
+  }
+  Advance(2 * text_.size());
+  MNEMON_RETURN_IF_ERROR(text_.CheckUnchanged());
+  MNEMON_RETURN_IF_ERROR(file.Publish());
+  result.tokenizer = std::move(header.tokenizer);
+  return result;
+}
+
 absl::StatusOr<TokenizeResult> Tokenization::Run() {
   TokenFileHeader header;
   const bool own = options_.tokenizer == "char";
@@ -231,6 +267,7 @@ absl::StatusOr<TokenizeResult> Tokenization::Run() {
     header.tokenizer = MakeByteTokenizer();
   } else if (!own) {
     MNEMON_ASSIGN_OR_RETURN(header.tokenizer, ReadTokenizer(options_.tokenizer));
+    if (!header.tokenizer->divides()) return RunWhole(std::move(header.tokenizer));
   }
   const bool bytes = !own && IsByte(*header.tokenizer);
   Found found;

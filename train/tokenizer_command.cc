@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -18,6 +16,7 @@
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "train/commands.h"
+#include "train/open_tokenizer.h"
 
 namespace mnemon {
 namespace {
@@ -25,7 +24,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMostFileBytes = int64_t{1} << 30;
-constexpr int64_t kMostTokenizerFileBytes = int64_t{64} << 20;
 
 struct TokenizerFlags {
   std::string tokenizer;
@@ -36,18 +34,6 @@ struct TokenizerFlags {
   std::string out;
   int64_t vocab = 0;
 };
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path) {
-  std::error_code error;
-  const std::string file = std::filesystem::is_directory(path, error)
-                               ? StrCat(path, "/tokenizer.json")
-                               : path;
-  MNEMON_ASSIGN_OR_RETURN(const std::string text,
-                          ReadFile(file, kMostTokenizerFileBytes));
-  auto tokenizer = ParseTokenizer(text);
-  return tokenizer.ok() ? std::move(tokenizer)
-                        : Annotated(tokenizer.status(), Quoted(file));
-}
 
 // Calls one(value) for the JSON value of each line.
 template <class One>

@@ -34,6 +34,10 @@ struct Family {
   // tests run over them.
   std::vector<ModelConfig> (*variants)();
 
+  // A config.json of Hugging Face that describes the same model, with tensors of the
+  // same numbers; null: there is none.
+  std::string (*as_foreign)(const ModelConfig& config) = nullptr;
+
   // Whether its models generate token by token; all models of a family are of one kind.
   bool autoregressive() const { return !describe(variants()[0]).whole_sequences; }
 };

@@ -8,6 +8,7 @@
 #include "model/families/field_check.h"
 #include "model/families/frame.h"
 #include "model/families/table.h"
+#include "nlohmann/json.hpp"
 
 namespace mnemon {
 namespace {
@@ -74,6 +75,28 @@ std::vector<ModelConfig> Variants() {
   return {tied, variant(4, 2), variant(3, 1)};
 }
 
+std::string AsForeign(const ModelConfig& c) {
+  const nlohmann::ordered_json json = {
+      {"architectures", {"LlamaForCausalLM"}},
+      {"model_type", "llama"},
+      {"hidden_size", c.d_model},
+      {"intermediate_size", c.d_ff},
+      {"num_hidden_layers", c.layers},
+      {"num_attention_heads", c.heads},
+      {"num_key_value_heads", c.kv_heads > 0 ? c.kv_heads : c.heads},
+      {"head_dim", c.head_width()},
+      {"vocab_size", c.vocab},
+      {"max_position_embeddings", c.positions},
+      {"rms_norm_eps", Norm().eps},
+      {"rope_theta", Rotary().theta},
+      {"hidden_act", "silu"},
+      {"attention_bias", false},
+      {"mlp_bias", false},
+      {"tie_word_embeddings", c.tie_head},
+      {"torch_dtype", "float32"}};
+  return json.dump(2) + "\n";
+}
+
 }  // namespace
 
 Family LlamaFamily() {
@@ -83,7 +106,8 @@ Family LlamaFamily() {
           .describe = Describe,
           .usual = Usual,
           .reference = Reference,
-          .variants = Variants};
+          .variants = Variants,
+          .as_foreign = AsForeign};
 }
 
 }  // namespace mnemon

@@ -85,7 +85,8 @@ class ChatCompletion final : public GenerationJob {
       const absl::StatusOr<std::string> text =
           found->chat_program->Render(conversation, /*answer=*/true, LocalNow());
       if (!text.ok()) return OfMessages(text.status(), "messages");
-      MNEMON_RETURN_IF_ERROR(SetTemplateText(shared().engine, *found, *text, request));
+      MNEMON_RETURN_IF_ERROR(OfMessages(
+          SetTemplateText(shared().engine, *found, *text, request), "messages"));
     } else {
       request.mutable_prompt()->set_text(RenderChat(found->chat_template, messages));
       for (const std::string& stop : found->chat_template.stop) {

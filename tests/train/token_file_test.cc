@@ -166,12 +166,12 @@ TEST_F(TokenFileTest, ATaskNamesWhatIsNoToken) {
 TEST_F(TokenFileTest, TheTokenizerOfTheConfigurationMustBeOfItsKind) {
   DataOptions options;
   options.text = Write(SomeHeader(40) + std::string(40, '\1'));
-  options.tokenizer = TokenizerKind::kByte;
+  options.tokenizer = "byte";
   EXPECT_THAT(std::string(LoadTextTask(options).status().message()),
               HasSubstr("data.tokenizer is byte, and the tokens of '" + path_ +
                         "' are of char: set data.tokenizer = char"));
   std::ofstream(path_, std::ios::binary | std::ios::app) << "x";
-  options.tokenizer = TokenizerKind::kChar;
+  options.tokenizer = "char";
   EXPECT_THAT(std::string(LoadTextTask(options).status().message()),
               HasSubstr("data.text: '" + path_ + "': it was added to"));
   EXPECT_THAT(std::string(ReadText(path_).status().message()),

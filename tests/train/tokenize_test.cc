@@ -17,6 +17,8 @@
 #include "base/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/text/bpe_trainer.h"
+#include "train/text_task.h"
 #include "train/token_file.h"
 
 namespace mnemon {
@@ -137,6 +139,41 @@ TEST_F(TokenizeTest, TakesTheTokenizerOfAModel) {
   EXPECT_EQ(Made(options)->sha256(), Sha256Hex("feedbaced"));
 }
 
+TEST_F(TokenizeTest, TokensOfBytePairsComeOfTheWholeText) {
+  const std::string text = Mixed(30000, 300);
+  auto trainer = BpeTrainer::Create({}).value();
+  ASSERT_TRUE(trainer.Add(text).ok());
+  const std::string json = trainer.Train(600).value();
+  const std::string tokenizer = Write("pairs.json", json);
+  TokenizeOptions options = Options(
+      {Write("a.txt", text.substr(0, 10001)), Write("b.txt", text.substr(10001))});
+  options.tokenizer = tokenizer;
+  options.threads = 2;
+  options.block_bytes = 1000;
+  const auto file = Made(options);
+  EXPECT_EQ(Tokens(*file), *ParseTokenizer(json).value()->Encode(text));
+  EXPECT_EQ(file->sha256(), Sha256Hex(text + json));
+
+  // A run on the text has the same tokens.
+  DataOptions data{.text = Write("whole.txt", text), .tokenizer = tokenizer};
+  const auto of_text = LoadTextTask(data);
+  ASSERT_TRUE(of_text.ok()) << of_text.status();
+  data.text = out_;
+  const auto of_file = LoadTextTask(data);
+  ASSERT_TRUE(of_file.ok()) << of_file.status();
+  EXPECT_EQ((*of_text)->vocab(), 600);
+  EXPECT_EQ((*of_file)->vocab(), 600);
+  data.tokenizer = "char";
+  EXPECT_THAT(std::string(LoadTextTask(data).status().message()),
+              HasSubstr("set data.tokenizer to the file"));
+  data = {.text = root_ / "whole.txt", .tokenizer = root_ / "none.json"};
+  EXPECT_THAT(std::string(LoadTextTask(data).status().message()),
+              HasSubstr("none.json"));
+  fs::remove(out_);
+  options.texts = {Write("bad.txt", "ab\xff")};
+  EXPECT_THAT(Fault(options), HasSubstr("bad.txt' at byte 2 is not UTF-8"));
+}
+
 TEST_F(TokenizeTest, FaultsAreNamedAndLeaveNothing) {
   const std::string good = Write("good.txt", std::string(100, 'a'));
   for (const int threads : {1, 3}) {
@@ -155,7 +192,7 @@ TEST_F(TokenizeTest, FaultsAreNamedAndLeaveNothing) {
   EXPECT_THAT(Fault(Options({root_})), HasSubstr("is a directory"));
   TokenizeOptions options = Options({good});
   options.tokenizer = "chars";
-  EXPECT_THAT(Fault(options), HasSubstr("--tokenizer is char, byte, a checkpoint"));
+  EXPECT_THAT(Fault(options), HasSubstr("--tokenizer is char, byte, a tokenizer.json"));
   options.tokenizer = good;
   EXPECT_THAT(Fault(options), HasSubstr("good.txt"));
 }
