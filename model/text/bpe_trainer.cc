@@ -13,6 +13,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "model/text/bpe.h"
 #include "model/text/tokenizer_part.h"
 
@@ -135,7 +136,9 @@ BpeTrainer::BpeTrainer(std::vector<std::string> special, PreTokenizer pre)
 absl::StatusOr<BpeTrainer> BpeTrainer::Create(std::vector<std::string> special) {
   std::set<std::string> seen;
   for (const std::string& token : special) {
-    if (token.empty()) return absl::InvalidArgumentError("a special token is empty");
+    if (token.empty() || !IsValidUtf8(token)) {
+      return absl::InvalidArgumentError("a special token is empty or not UTF-8");
+    }
     if (!seen.insert(token).second) {
       return absl::InvalidArgumentError(
           StrCat("the special token ", Quoted(token), " comes twice"));

@@ -19,7 +19,7 @@ namespace mnemon {
 class BpeTrainer {
  public:
   // `special`: tokens that are no text, each once; they get the first ids.
-  // INVALID_ARGUMENT: one is empty or comes twice.
+  // INVALID_ARGUMENT: one is empty, not UTF-8, or comes twice.
   static absl::StatusOr<BpeTrainer> Create(std::vector<std::string> special);
 
   // Counts the pieces of `text`, valid UTF-8, which is cut as GPT-2's tokenizer cuts

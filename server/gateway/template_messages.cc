@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -38,9 +39,9 @@ void OpenArguments(Ordered& message) {
     if (!function.is_object() || !function.contains("arguments")) continue;
     Ordered& arguments = function["arguments"];
     if (!arguments.is_string()) continue;
-    Ordered value = Ordered::parse(arguments.get<std::string>(), nullptr,
-                                   /*allow_exceptions=*/false);
-    if (!value.is_discarded()) arguments = std::move(value);
+    // What is nested too deeply for ParseJson would overflow the stack of a copy.
+    const auto text = arguments.get<std::string>();
+    if (ParseJson(text, "arguments").ok()) arguments = Ordered::parse(text);
   }
 }
 

@@ -188,6 +188,7 @@ TEST(BpeTrainer, MergesWhatOccursMostOften) {
   EXPECT_LT(ParseTokenizer(again.Train(5000).value()).value()->size(), 300);
   EXPECT_FALSE(trainer.Train(256).ok());
   EXPECT_FALSE(BpeTrainer::Create({"a", "a"}).ok());
+  EXPECT_FALSE(BpeTrainer::Create({"\xff"}).ok());
 }
 
 TEST(Pattern, EndlessWorkIsCutShort) {

@@ -213,6 +213,19 @@ TEST(Chat, AProgramMakesTheText) {
   request["chat_template_kwargs"] = {{"mood", "ok"}};
   EXPECT_EQ(text(), TextByGrpc(rig, "s betell\nq hitell\noka ", 8, 3));
 
+  // Arguments are values where they are JSON that is not nested without end.
+  for (const std::string& arguments :
+       {std::string("{\"a\": 1}"),
+        std::string(500'000, '[') + std::string(500'000, ']')}) {
+    json calls = request;
+    calls["messages"].push_back(
+        {{"role", "assistant"},
+         {"content", "ho"},
+         {"tool_calls",
+          {{{"function", {{"name", "tell"}, {"arguments", arguments}}}}}}});
+    EXPECT_EQ(rig.Post("/v1/chat/completions", calls).code, 200);
+  }
+
   const auto fault = [&](const char* pointer, const json& value) {
     json bad = request;
     bad[json::json_pointer(pointer)] = value;
