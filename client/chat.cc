@@ -19,18 +19,19 @@
 namespace mnemon::client {
 namespace {
 
+constexpr char kUser[] = "user";
 constexpr char kSeveralLines[] = "\"\"\"";
 
 constexpr char kHelp[] =
-    "A line is sent to the model as it is typed; several lines go between \"\"\" and "
-    "\"\"\".\n"
+    "A line is a message in the model's chat template; a model without one gets it as\n"
+    "it is typed. Several lines go between \"\"\" and \"\"\".\n"
     "/set NAME VALUE   temperature, top_k, top_p, min_p, typical_p, seed, max_tokens,\n"
     "                  repetition_penalty, frequency_penalty, presence_penalty,\n"
     "                  penalty_window_tokens; VALUE - = default\n"
     "/show             settings and session\n"
     "/clear            forget everything: a new session\n"
-    "/continue         a new session that begins with the last part of the text, half\n"
-    "                  a context of it\n"
+    "/continue         a new session that begins with the last part of what was said,\n"
+    "                  half a context of it\n"
     "/resume [ID]      go on with an answer that was cut off, unless the session was "
     "used\n"
     "                  since; ID: the request id of a call that another client made\n"
@@ -56,6 +57,22 @@ std::string LastBytes(const std::string& text, size_t most) {
   // Bytes 10xxxxxx continue a character.
   while (begin < text.size() && (text[begin] & 0xc0) == 0x80) ++begin;
   return text.substr(begin);
+}
+
+// The last messages that have at most `most` bytes together, from one of the user on;
+// of a single one its end.
+std::vector<Message> LastMessages(const std::vector<Message>& messages, size_t most) {
+  if (messages.size() == 1) {
+    return {
+        {.role = messages[0].role, .content = LastBytes(messages[0].content, most)}};
+  }
+  size_t begin = messages.size(), bytes = 0;
+  for (size_t i = messages.size(); i-- > 0;) {
+    bytes += messages[i].content.size();
+    if (bytes > most) break;
+    if (messages[i].role == kUser) begin = i;
+  }
+  return {messages.begin() + static_cast<ptrdiff_t>(begin), messages.end()};
 }
 
 class Chat {
@@ -84,6 +101,15 @@ class Chat {
     if (!options_.session.empty()) session = client_.GetSession(options_.session);
     if (absl::IsNotFound(session.status())) session = Create(options_.session);
     if (!session.ok()) return Described(session.status());
+    const std::optional<ModelSummary> model = FindModel(client_, session->model);
+    in_template_ = model && model->has_chat_template;
+    if (!in_template_ && !options_.system.empty()) {
+      return absl::FailedPreconditionError(
+          StrCat("--system: the model ", Quoted(session->model),
+                 " has no chat template that a message of the system could go into"));
+    }
+    if (!in_template_ && !generate_.max_tokens)
+      generate_.max_tokens = kDefaultMaxTokens;
     Use(*session);
     if (session->state == "DETACHED") TellOfDetached();
     return absl::OkStatus();
@@ -100,7 +126,9 @@ class Chat {
   void Use(const Session& session) {
     generate_.session = session.id;
     model_ = session.model;
+    empty_ = session.position == 0;
     said_.clear();
+    first_.clear();
     cut_.reset();
   }
 
@@ -249,6 +277,7 @@ class Chat {
     MNEMON_RETURN_IF_ERROR(session.status());
     // Which part of the text the kept tokens are is not known here.
     said_.clear();
+    empty_ = session->position == 0;
     cut_.reset();
     ports_.note << "the session has " << session->position << " tokens\n";
     return absl::OkStatus();
@@ -260,6 +289,23 @@ class Chat {
     const absl::Status status = ChatVerify(client_, generate_.session, rest, facts);
     ports_.note << facts;
     return ports_.stop_answer() ? absl::OkStatus() : status;
+  }
+
+  // A prompt, unless it was noted before, and what came of its answer.
+  void Remember(const std::string& said, const std::string& answer) {
+    if (empty_) said_.insert(said_.end(), first_.begin(), first_.end());
+    first_.clear();
+    empty_ = false;
+    if (!in_template_) {
+      said_.resize(1);
+      said_[0].content += said + answer;
+    } else if (!said.empty() || said_.empty()) {
+      said_.push_back({.role = kUser, .content = said});
+      said_.push_back({.role = "assistant", .content = answer});
+    } else {
+      said_.back().content += answer;
+    }
+    said_ = LastMessages(said_, kMostSaid);
   }
 
   absl::Status Note(const absl::StatusOr<std::string>& text) {
@@ -275,16 +321,26 @@ class Chat {
     }
     // A token has at least one byte.
     const std::optional<int64_t> limit = ContextLimitOf(client_, model_);
-    const std::string part =
-        LastBytes(said_, limit ? static_cast<size_t>(*limit) / 2 : kMostSaid);
+    std::vector<Message> part =
+        LastMessages(said_, limit ? static_cast<size_t>(*limit) / 2 : kMostSaid);
+    if (part.empty()) {
+      return absl::FailedPreconditionError(
+          "the last message and its answer are longer than half a context");
+    }
     MNEMON_RETURN_IF_ERROR(Clear());
+    if (in_template_) {
+      ports_.note << "a new session begins with the last " << part.size()
+                  << " messages, when the next one is sent\n";
+      first_ = std::move(part);
+      return absl::OkStatus();
+    }
     ports_.begin_answer();
     const GenerateOptions options{
-        .session = generate_.session, .text = part, .max_tokens = 0};
+        .session = generate_.session, .text = part.front().content, .max_tokens = 0};
     const auto result =
         client_.Generate(options, [](const GenerateChunk&) { return true; });
     if (!result.ok()) return Described(result.status());
-    said_ = part;
+    said_ = std::move(part);
     ports_.note << "a new session begins with the last " << result->prompt_tokens
                 << " tokens\n";
     return absl::OkStatus();
@@ -292,7 +348,12 @@ class Chat {
 
   absl::Status Answer(const std::string& text) {
     GenerateOptions options = generate_;
-    options.text = text;
+    if (in_template_) {
+      options.messages = MessagesBefore();
+      options.messages.push_back({.role = kUser, .content = text});
+    } else {
+      options.text = text;
+    }
     cut_.reset();
     if (options.resume) {
       options.request_id = NewRequestId();
@@ -301,6 +362,17 @@ class Chat {
       if (kept && ports_.remember) ports_.remember(options.session, options.request_id);
     }
     return Print(options, text);
+  }
+
+  // What a session without history begins with.
+  std::vector<Message> MessagesBefore() const {
+    if (!empty_) return {};
+    std::vector<Message> messages = first_;
+    if (!options_.system.empty()) {
+      messages.insert(messages.begin(),
+                      Message{.role = "system", .content = options_.system});
+    }
+    return messages;
   }
 
   absl::Status Resume(const std::string& rest) {
@@ -335,7 +407,7 @@ class Chat {
     });
     // A call that delivered nothing leaves the session as it was.
     if (result.ok() || !answer.empty()) {
-      said_ = LastBytes(said_ + said + answer, kMostSaid);
+      Remember(said, answer);
       if (cut_) cut_->unsaid.clear();
     }
     ports_.out << "\n" << std::flush;
@@ -379,7 +451,12 @@ class Chat {
   std::string model_;
   // Sessions of this chat whose ids the server drew: not kept unless asked for.
   std::vector<std::string> unnamed_;
-  std::string said_;  // the end of what this chat brought into the session
+  bool in_template_ = false;  // the model has a chat template
+  bool empty_ = true;         // the session has no history
+  // The end of what this chat brought into the session: messages of user and assistant
+  // in turns, or, without a template, one with all the text.
+  std::vector<Message> said_;
+  std::vector<Message> first_;  // what an empty session is to begin with
   std::optional<Cut> cut_;
   bool several_lines_ = false;
   bool over_ = false;

@@ -16,6 +16,7 @@ namespace mnemon::client {
 struct ChatOptions {
   std::string model;
   std::string session;  // a name: continued or created, and kept; empty: a new one
+  std::string system;   // a message that begins each new session; empty: none
   bool keep = false;    // keep those without a name too
   // Of a session that is created; every turn renews it. nullopt: the server's default.
   std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
@@ -23,7 +24,9 @@ struct ChatOptions {
   // server's default.
   std::optional<std::chrono::milliseconds> named_ttl = kDefaultTtl;
   bool terminal = false;
-  GenerateOptions generate;  // sampling, stopping, resume and on_disconnect
+  // Sampling, stopping, resume and on_disconnect. Without max_tokens an answer in a
+  // chat template goes to its end, another one has kDefaultMaxTokens.
+  GenerateOptions generate;
 };
 
 struct ChatPorts {
@@ -42,8 +45,9 @@ struct ChatPorts {
   std::function<std::string(const std::string& session)> recall = nullptr;
 };
 
-// Reads lines until the end or /bye. A line is sent as it is typed; lines between """
-// are sent as one text. Deletes at the end the sessions that it made without a name,
+// Reads lines until the end or /bye. A line is a user's message in the model's chat
+// template; of a model without one it is sent as it is typed. Lines between """ are one
+// text. Deletes at the end the sessions that it made without a name,
 // unless they are to be kept. Without a terminal the first error of a turn is also the
 // result, as Told; UNAVAILABLE ends the chat.
 absl::Status RunChat(Client& client, const ChatOptions& options,

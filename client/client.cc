@@ -35,6 +35,7 @@ ModelSummary Summary(const v1::Model& model) {
                        .vocab = model.vocab_size(),
                        .parameters = model.parameter_count()};
   if (model.has_context_limit()) summary.context_limit = model.context_limit();
+  summary.has_chat_template = model.has_chat_template();
   return summary;
 }
 

@@ -77,6 +77,7 @@ struct ScoreOptions {
   std::vector<int32_t> ids;  // these
   std::string text;          // what is scored, of any length; or
   std::vector<int32_t> tokens;
+  UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
 };
 
 struct ScoreResult {
@@ -116,6 +117,7 @@ struct ModelSummary {
   int64_t vocab = 0;  // token ids are 0 .. vocab - 1
   int64_t parameters = 0;
   std::optional<int64_t> context_limit;
+  bool has_chat_template = false;
 };
 
 struct ServerLoad {

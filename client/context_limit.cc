@@ -5,13 +5,18 @@
 
 namespace mnemon::client {
 
-std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model) {
+std::optional<ModelSummary> FindModel(Client& client, const std::string& model) {
   const auto models = client.ListModels();
   if (!models.ok()) return std::nullopt;
   for (const ModelSummary& one : *models) {
-    if (one.name == model) return one.context_limit;
+    if (one.name == model) return one;
   }
   return std::nullopt;
+}
+
+std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model) {
+  const std::optional<ModelSummary> found = FindModel(client, model);
+  return found ? found->context_limit : std::nullopt;
 }
 
 std::string DescribeContextLimit(Client& client, const GenerateResult& result) {

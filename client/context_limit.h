@@ -13,6 +13,8 @@ namespace mnemon::client {
 // The finish reason, and the reason of the error of a prompt beyond the limit.
 inline constexpr char kContextLimit[] = "CONTEXT_LIMIT";
 
+// A loaded model; nullopt: it is gone, or the server does not answer.
+std::optional<ModelSummary> FindModel(Client& client, const std::string& model);
 // Of a loaded model, in tokens; nullopt: unlimited, or not to be learnt.
 std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model);
 // "the context of 48 tokens is full (40 before, prompt 3, generated 6)", for a result

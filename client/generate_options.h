@@ -28,11 +28,22 @@ enum class OnDisconnect {
   kContinue,  // goes on to its end
 };
 
+// A message of a conversation.
+struct Message {
+  std::string role;  // "system", "user" or "assistant"
+  std::string content;
+};
+
+// What becomes of characters that the model's vocabulary lacks.
+enum class UnknownCharacters { kAsModel, kRefuse, kSkip, kReplace };
+
 struct GenerateOptions {
-  std::string model;    // may be empty when the server has one
+  std::string model;    // may be empty when the server has one, or one called "default"
   std::string session;  // empty: no memory is kept
   std::string text;     // prompt; or
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens;    // likewise; or
+  std::vector<Message> messages;  // in the model's chat template
+  UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
   std::optional<int32_t> max_tokens;
   std::optional<double> temperature;
   std::optional<int32_t> top_k;

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "nlohmann/json.hpp"
 
 namespace mnemon::client {
 namespace {
@@ -58,6 +59,24 @@ absl::StatusOr<FloatArray> ReadArray(const v1::FloatArray& array, std::string_vi
                     .values = {array.values().begin(), array.values().end()}};
 }
 
+std::string ConversationJson(const std::vector<Message>& messages) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Message& message : messages) {
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  // What is not UTF-8 becomes U+FFFD.
+  return nlohmann::ordered_json{{"messages", std::move(list)}}.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void SetUnknown(UnknownCharacters unknown, v1::Prompt& prompt) {
+  constexpr v1::UnknownCharacters kAll[] = {v1::UNKNOWN_CHARACTERS_UNSPECIFIED,
+                                            v1::REFUSE, v1::SKIP, v1::REPLACE};
+  if (unknown != UnknownCharacters::kAsModel) {
+    prompt.set_unknown_characters(kAll[static_cast<int>(unknown)]);
+  }
+}
+
 }  // namespace
 
 std::string SessionResource(const std::string& id) { return Resource("sessions/", id); }
@@ -105,8 +124,13 @@ v1::GenerateRequest ToMessage(const GenerateOptions& options) {
   if (!options.tokens.empty()) {
     request.mutable_prompt()->mutable_tokens()->mutable_ids()->Add(
         options.tokens.begin(), options.tokens.end());
+  } else if (!options.messages.empty()) {
+    request.mutable_prompt()->set_conversation(ConversationJson(options.messages));
   } else if (!options.text.empty()) {
     request.mutable_prompt()->set_text(options.text);
+  }
+  if (request.has_prompt()) {
+    SetUnknown(options.unknown_characters, *request.mutable_prompt());
   }
   // Without any the session's own counts.
   v1::Sampling sampling;
@@ -151,6 +175,7 @@ void ForEachScoreMessage(const ScoreOptions& options,
     for (int i = 0; i < 3 && end < text.size() && (text[end] & 0xc0) == 0x80; ++i)
       --end;
     message.mutable_part()->set_text(text.substr(at, end - at));
+    SetUnknown(options.unknown_characters, *message.mutable_part());
     if (!send(message)) return;
     at = end;
   }

@@ -36,7 +36,7 @@ void AddServerFlag(Command command, ClientOptions& options) {
 
 void AddModelFlag(Command command, std::string& model) {
   command.Add("--model", &model, "Model")
-      .Default("the session's, or the only one of the server");
+      .Default("the session's, or the only one of the server, or that called default");
 }
 
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
@@ -83,8 +83,9 @@ void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& 
 }
 
 void AddStoppingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
-  options.max_tokens = kDefaultMaxTokens;
-  command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
+  command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most")
+      .Default(StrCat(kDefaultMaxTokens,
+                      "; in a model's chat template, to the end of the answer"));
   command
       .Add("--stop-strings", &options.stop_strings,
            "Text that ends it and is not part of it; may be repeated")

@@ -13,7 +13,8 @@
 
 namespace mnemon::client {
 
-// Tokens per answer by default: short enough for a person to wait for.
+// Tokens per answer by default: short enough for a person to wait for. In a model's
+// chat template an answer has an end of its own instead.
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
 void AddServerFlag(Command command, ClientOptions& options);
@@ -26,7 +27,7 @@ struct SamplingFlags {
 };
 // Those of the message Sampling of the API.
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
-// Those of Stopping.
+// Those of Stopping; without --max-tokens its option stays absent.
 void AddStoppingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
 // The usage error names the flag and the mistake.
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options);

@@ -97,8 +97,9 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   for (const std::string& value : values) {
     const size_t equals = value.find('=');
     const bool named = equals != value.npos && IsResourceId(value.substr(0, equals));
-    CheckpointFlag flag{.name = named ? value.substr(0, equals) : "default",
-                        .dir = named ? value.substr(equals + 1) : value};
+    CheckpointFlag flag{
+        .name = named ? value.substr(0, equals) : std::string(kDefaultModel),
+        .dir = named ? value.substr(equals + 1) : value};
     if (flag.dir.empty()) {
       return InvalidField(
           "checkpoint", StrCat("--checkpoint ", Quoted(value), " names no directory"));

@@ -160,7 +160,7 @@ const Rules& ProjectRules() {
       {"server/transport", ""},
       {"server/rpc", "server/transport server/engine proto"},
       {"server/http", "server/rpc server/transport server/engine"},
-      {"server/gateway", "client server/http server/engine model/text proto"},
+      {"server/gateway", "client server/http server/engine proto"},
       {"server",
        "server/gateway server/transport server/rpc server/http server/engine "
        "server/state model/state model/load model/program model/compute/device "

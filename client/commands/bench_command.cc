@@ -234,7 +234,7 @@ void AddBenchCommand(CommandLine& line) {
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
   command.Add("--model", &flags->load.model, "Model")
-      .Default("the only one of the server");
+      .Default("the only one of the server, or that called default");
   AddLoopFlags(command, *flags);
   AddShapeFlags(command, *flags);
   command

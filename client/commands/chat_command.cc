@@ -86,7 +86,9 @@ absl::Status Run(ChatFlags& flags) {
 void AddChatCommand(CommandLine& line) {
   auto flags = std::make_shared<ChatFlags>();
   Command command = line.AddCommand(
-      "chat", "A conversation with a model in a session; /help inside.",
+      "chat",
+      "A conversation with a model in a session, in its chat template if it has one; "
+      "/help inside.",
       {"mnemon chat", "mnemon chat --session anna   # continued next time",
        "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
       [flags] { return Run(*flags); });
@@ -96,6 +98,10 @@ void AddChatCommand(CommandLine& line) {
       .Add("--session", &flags->chat.session,
            "Session to continue, or to create; it is kept")
       .Default("a new one, deleted at the end");
+  command
+      .Add("--system", &flags->chat.system,
+           "Message of the system that begins each new session")
+      .Default("no message");
   command.Add("--keep", &flags->chat.keep,
               "Keep new sessions without a name at the end");
   AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");

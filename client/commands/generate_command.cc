@@ -30,6 +30,8 @@ struct GenerateFlags {
   ClientOptions client;
   GenerateOptions generate;
   PromptFlags prompt;
+  std::string message;
+  std::string system;
   SamplingFlags sampling;
   ResumeFlags resume;
   std::optional<int32_t> logprobs;
@@ -149,6 +151,22 @@ void TellResume(const GenerateOptions& options, std::optional<int64_t> last_inde
                static_cast<long long>(*last_index));
 }
 
+bool HasPrompt(const GenerateFlags& flags) {
+  return !flags.prompt.text.empty() || !flags.prompt.tokens.empty() ||
+         !flags.prompt.file.empty() || !flags.message.empty();
+}
+
+absl::Status CheckMessage(const GenerateFlags& flags) {
+  const PromptFlags& prompt = flags.prompt;
+  if (flags.message.empty()) {
+    return flags.system.empty() ? absl::OkStatus()
+                                : UsageError("--system needs --message");
+  }
+  return prompt.text.empty() && prompt.tokens.empty() && prompt.file.empty()
+             ? absl::OkStatus()
+             : UsageError("--message excludes --prompt, --prompt-tokens and --text");
+}
+
 absl::Status CheckResume(const GenerateFlags& flags) {
   const bool session = !flags.generate.session.empty();
   if (!flags.generate.resume_after) {
@@ -159,20 +177,17 @@ absl::Status CheckResume(const GenerateFlags& flags) {
   if (!session || flags.generate.request_id.empty()) {
     return UsageError("--resume-after needs the call's --session and --request-id");
   }
-  if (flags.prompt.text.empty() && flags.prompt.tokens.empty() &&
-      flags.prompt.file.empty()) {
-    return absl::OkStatus();
-  }
+  if (!HasPrompt(flags)) return absl::OkStatus();
   return UsageError("--resume-after goes on with an earlier call: it takes no prompt");
 }
 
 absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(CheckResume(flags));
-  if (flags.prompt.text.empty() && flags.prompt.tokens.empty() &&
-      flags.prompt.file.empty() && flags.generate.session.empty()) {
+  MNEMON_RETURN_IF_ERROR(CheckMessage(flags));
+  if (!HasPrompt(flags) && flags.generate.session.empty()) {
     return UsageError(
-        "give what to continue: --prompt TEXT, --prompt-tokens IDS, --text FILE or "
-        "--session NAME");
+        "give what to continue: --prompt TEXT, --message TEXT, --prompt-tokens IDS, "
+        "--text FILE or --session NAME");
   }
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.generate));
   if (flags.logprobs) {
@@ -181,6 +196,15 @@ absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(ReadPromptFile(flags.prompt, kMaxPromptBytes));
   flags.generate.text = std::move(flags.prompt.text);
   flags.generate.tokens = std::move(flags.prompt.tokens);
+  flags.generate.unknown_characters = UnknownOf(flags.prompt);
+  if (!flags.system.empty()) {
+    flags.generate.messages.push_back({.role = "system", .content = flags.system});
+  }
+  if (!flags.message.empty()) {
+    flags.generate.messages.push_back({.role = "user", .content = flags.message});
+  } else if (!flags.generate.max_tokens) {
+    flags.generate.max_tokens = kDefaultMaxTokens;
+  }
   TakeFlags(flags.resume, flags.generate);
   if (flags.generate.resume && !flags.generate.session.empty() &&
       flags.generate.request_id.empty()) {
@@ -230,6 +254,7 @@ void AddGenerateCommand(CommandLine& line) {
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200",
        "mnemon generate --text story.txt --temperature 0.8 --top-p 0.95 --stats",
        "mnemon generate --session anna --prompt 'And then'   # anna's memory continues",
+       "mnemon generate --session anna --message 'What is a fjord?'   # as in a chat",
        "mnemon generate --prompt-tokens 1,2,3 --temperature 0 --ids",
        "mnemon generate --session anna --request-id UUID --resume-after 41   # the "
        "rest"},
@@ -239,6 +264,13 @@ void AddGenerateCommand(CommandLine& line) {
   command.Add("--session", &flags->generate.session, "Session whose memory continues")
       .Default("a new one, dropped at the end");
   AddPromptFlags(command, flags->prompt, "to continue");
+  command
+      .Add("--message", &flags->message,
+           "A user's message, in the model's chat template; in a session the "
+           "conversation goes on")
+      .Default("no message");
+  command.Add("--system", &flags->system, "A message of the system before it")
+      .Default("no message");
   AddResumeFlags(command, flags->resume);
   command
       .Add("--request-id", &flags->generate.request_id,

@@ -19,6 +19,20 @@ void AddPromptFlags(Command command, PromptFlags& flags, const std::string& use)
                   .Default("no file");
   text.Excludes(file).Excludes(tokens);
   file.Excludes(tokens);
+  command
+      .Add("--unknown-characters", &flags.unknown,
+           "Characters that the model's vocabulary lacks: refuse the text, skip them, "
+           "or "
+           "replace them")
+      .OneOf({"refuse", "skip", "replace"})
+      .Default("as the model's tokenizer says");
+}
+
+UnknownCharacters UnknownOf(const PromptFlags& flags) {
+  if (flags.unknown.empty()) return UnknownCharacters::kAsModel;
+  if (flags.unknown == "skip") return UnknownCharacters::kSkip;
+  return flags.unknown == "replace" ? UnknownCharacters::kReplace
+                                    : UnknownCharacters::kRefuse;
 }
 
 absl::Status ReadPromptFile(PromptFlags& flags, size_t max_bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "client/generate_options.h"
 
 namespace mnemon::client {
 
@@ -15,13 +16,15 @@ struct PromptFlags {
   std::string text;
   std::vector<int32_t> tokens;
   std::string file;
+  std::string unknown;  // refuse, skip or replace; empty: as the model says
 };
 
-// --prompt, --prompt-tokens and --text, which exclude each other. `use` ends the help
-// texts: "to continue".
+// --prompt, --prompt-tokens and --text, which exclude each other, and
+// --unknown-characters. `use` ends the help texts: "to continue".
 void AddPromptFlags(Command command, PromptFlags& flags, const std::string& use);
 // Reads the file, if there is one, into `flags.text`; INVALID_ARGUMENT above
 // `max_bytes`.
 absl::Status ReadPromptFile(PromptFlags& flags, size_t max_bytes);
+UnknownCharacters UnknownOf(const PromptFlags& flags);
 
 }  // namespace mnemon::client

@@ -35,6 +35,7 @@ absl::Status Run(ScoreFlags& flags) {
   MNEMON_RETURN_IF_ERROR(ReadPromptFile(flags.prompt, kMaxTextBytes));
   flags.score.text = std::move(flags.prompt.text);
   flags.score.tokens = std::move(flags.prompt.tokens);
+  flags.score.unknown_characters = UnknownOf(flags.prompt);
   if (flags.score.text.empty() && flags.score.tokens.empty()) {
     return UsageError(
         "give what is to be scored: --text FILE, --prompt TEXT or --prompt-tokens IDS");

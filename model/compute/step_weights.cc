@@ -40,7 +40,7 @@ const TensorView& StepWeights::Get(std::string_view name) const {
 
 void StepWeights::Later(const std::vector<std::span<const std::byte>>& sources,
                         std::function<void()> fill) {
-  Part& part = parts_.emplace_back(std::move(fill));
+  Part& part = parts_.emplace_back(Part{.fill = std::move(fill)});
   for (const std::span<const std::byte> source : sources) {
     const std::byte* const end = source.data() + source.size();
     if (part.end == nullptr || std::less<>()(part.end, end)) part.end = end;

@@ -14,6 +14,12 @@ using Variables = nlohmann::ordered_json;
 // Not a text that a template could have of its own.
 constexpr char kMarker[] = "mnemon:4f1d2c";
 
+std::optional<std::string> BehindMarker(const std::string& text) {
+  const size_t at = text.find(kMarker);
+  if (at == text.npos) return std::nullopt;
+  return text.substr(at + sizeof(kMarker) - 1);
+}
+
 }  // namespace
 
 ChatProgram::ChatProgram(JinjaTemplate program, ChatFiles files)
@@ -54,13 +60,14 @@ absl::StatusOr<std::string> ChatProgram::RenderMore(const Variables& conversatio
   }
   MNEMON_ASSIGN_OR_RETURN(const std::string first, Render(before, false, now));
   MNEMON_ASSIGN_OR_RETURN(const std::string whole, Render(all, true, now));
-  const size_t end = first.find(kMarker);
-  if (end == first.npos || !whole.starts_with(first)) {
+  const std::optional<std::string> end = BehindMarker(first);
+  std::optional<std::string> more = BehindMarker(whole);
+  if (!end || !more || !more->starts_with(*end)) {
     return absl::InvalidArgumentError(
-        "the model's chat template writes earlier messages in another way when more "
+        "the model's chat template ends an answer in another way when more messages "
         "follow: send the whole conversation as messages");
   }
-  return whole.substr(end + sizeof(kMarker) - 1);
+  return *std::move(more);
 }
 
 }  // namespace mnemon

@@ -31,8 +31,10 @@ class ChatProgram {
 
   // What `messages` of `conversation` add to a text of messages that ended with an
   // answer: the end of that answer, these messages, and what begins the next one.
-  // INVALID_ARGUMENT where the template writes earlier messages in another way when
-  // more follow, so that nothing can be added.
+  // How the template writes what comes before that end when more follows, as without
+  // the thoughts of a model, is left alone: the history keeps what the model has
+  // written. INVALID_ARGUMENT where it leaves out the answer, or ends it in another
+  // way.
   absl::StatusOr<std::string> RenderMore(const nlohmann::ordered_json& conversation,
                                          absl::CivilSecond now) const;
 

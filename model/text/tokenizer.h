@@ -13,6 +13,9 @@
 
 namespace mnemon {
 
+// What becomes of a character of a text that the vocabulary lacks.
+enum class UnknownCharacters { kAsModel, kRefuse, kSkip, kReplace };
+
 // Constant after construction; safe for concurrent use.
 class Tokenizer {
  public:
@@ -23,6 +26,12 @@ class Tokenizer {
   // INVALID_ARGUMENT, reason UNKNOWN_CHARACTER, names the character, its byte offset
   // and Describe(); text that is not UTF-8 is refused by tokenizers of characters.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
+  // As Encode, with another way to treat characters that the vocabulary lacks;
+  // tokenizers that can encode every text ignore it.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeWith(
+      std::string_view text, UnknownCharacters /*unknown*/) const {
+    return Encode(text);
+  }
   // The same of a whole text, with the tokens before and behind it.
   absl::StatusOr<std::vector<int32_t>> EncodeWhole(std::string_view text) const;
   // Tokens that models have learned to see before and behind a whole text.

@@ -26,6 +26,8 @@
 
 namespace mnemon {
 
+class ConversationPrompt;
+
 // Finds stop strings in the text of generated tokens.
 class StopMatcher {
  public:
@@ -111,6 +113,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   std::vector<int32_t> end_tokens;   // of the model, sorted; empty: it goes on
   // The prompt was given as text: a history that begins with it begins as texts do.
   bool text_prompt = false;
+  // Of a prompt that is a conversation, whose tokens depend on the history; else null.
+  std::shared_ptr<const ConversationPrompt> conversation;
   LogprobOptions logprobs;
   IntrospectionFields introspection;
   std::string request_id;  // may be empty

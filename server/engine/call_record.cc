@@ -207,6 +207,14 @@ class Hash {
   }
   void Add(int64_t number) { Add(StrCat(number)); }
   void Add(const std::vector<int32_t>& numbers) { Add(StrJoin(numbers, ",")); }
+  void Add(const LenientText& prompt) {
+    Add(prompt.text);
+    Add(static_cast<int64_t>(prompt.unknown));
+  }
+  void Add(const ConversationText& prompt) {
+    Add(prompt.json);
+    Add(static_cast<int64_t>(prompt.unknown));
+  }
   std::string Digest() { return sha_.HexDigest(); }
 
  private:

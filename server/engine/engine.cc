@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/engine/conversation_prompt.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/introspection_limits.h"
 #include "server/engine/random.h"
@@ -235,12 +236,14 @@ absl::StatusOr<size_t> Engine::FindModel(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < runners_.size(); ++i) {
     const std::string& known = runners_[i].model().facts.name;
-    if (known == name || (name.empty() && runners_.size() == 1)) return i;
+    const bool is_default = runners_.size() == 1 || known == kDefaultModel;
+    if (known == name || (name.empty() && is_default)) return i;
     names.push_back(known);
   }
   if (name.empty()) {
-    return InvalidField("model", StrCat("several models are loaded, name one of ",
-                                        StrJoin(names, ", ")));
+    return InvalidField(
+        "model", StrCat("several models are loaded, and none is called ", kDefaultModel,
+                        ": name one of ", StrJoin(names, ", ")));
   }
   return MakeError(
       absl::StatusCode::kNotFound,
@@ -299,8 +302,14 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   if (!request.stop_strings.empty() && !tokenizer)
     return NeedsTokenizer("stop_strings");
 
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
-                          PromptTokens(request.prompt, tokenizer, limits));
+  std::shared_ptr<const ConversationPrompt> conversation;
+  std::vector<int32_t> prompt;
+  if (const auto* const messages = std::get_if<ConversationText>(&request.prompt)) {
+    MNEMON_ASSIGN_OR_RETURN(conversation,
+                            ConversationPrompt::Make(*messages, runner.model()));
+  } else {
+    MNEMON_ASSIGN_OR_RETURN(prompt, PromptTokens(request.prompt, tokenizer, limits));
+  }
   CallRecord record{.request_id = request.request_id,
                     .max_tokens = request.max_tokens.value_or(limits.max_tokens),
                     .stop_tokens = request.stop_tokens,
@@ -310,6 +319,11 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
                     .introspection = request.introspection,
                     .on_disconnect = request.on_disconnect};
   std::sort(record.stop_tokens.begin(), record.stop_tokens.end());
+  if (conversation) {
+    for (std::string& stop : conversation->stop_strings()) {
+      record.stop_strings.push_back(std::move(stop));
+    }
+  }
   if (!request.ignore_end) {
     record.end_tokens = runner.model().facts.generation.end_tokens;
   }
@@ -324,8 +338,8 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   const std::shared_ptr<Call> call =
       MakeCall(session, record, request.deadline, std::move(on_ready));
   call->expected_position = request.expected_position;
-  const auto* const text = std::get_if<std::string>(&request.prompt);
-  call->text_prompt = text != nullptr && !text->empty();
+  call->text_prompt = IsText(request.prompt);
+  call->conversation = std::move(conversation);
   if (resumable) call->record = std::make_shared<CallRecord>(std::move(record));
   MNEMON_RETURN_IF_ERROR(Submit(call, prompt));
   return call->stream;
@@ -430,7 +444,14 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     }
     const int64_t tokens = call->resumed_at.value_or(session.history.size());
     std::vector<int32_t> whole;
-    if (call->text_prompt && tokens == 0 && !call->resume_after) {
+    if (call->conversation) {
+      const auto made =
+          call->nameless() ? context_->options.clock->WallNow() : session.create_time;
+      MNEMON_ASSIGN_OR_RETURN(whole,
+                              call->conversation->TokensAfter(session.history, tokens,
+                                                              LimitsOf(runner), made));
+      prompt_tokens = whole;
+    } else if (call->text_prompt && tokens == 0 && !call->resume_after) {
       const auto before = runner.model().tokenizer->before_text();
       whole.assign(before.begin(), before.end());
       whole.insert(whole.end(), prompt_tokens.begin(), prompt_tokens.end());

@@ -17,6 +17,9 @@
 
 namespace mnemon {
 
+// A call that names no model goes to the one of this name where several are loaded.
+inline constexpr std::string_view kDefaultModel = "default";
+
 // Either a decoder, which has sessions, or a predictor. What the pointers refer to
 // outlives the engine; `tokenizer`, which may be null, also the streams of its calls.
 struct EngineModel {

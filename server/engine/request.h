@@ -18,11 +18,25 @@
 #include "model/sampling/sampler.h"
 #include "model/text/chat_program.h"
 #include "model/text/chat_template.h"
+#include "model/text/tokenizer.h"
 
 namespace mnemon {
 
-// Text, or token ids as they are.
-using Prompt = std::variant<std::string, std::vector<int32_t>>;
+// Text with a way of its own to treat characters that the vocabulary lacks.
+struct LenientText {
+  std::string text;
+  UnknownCharacters unknown = UnknownCharacters::kAsModel;
+};
+
+// Messages in the model's chat template, as JSON: see ParseConversation. Of Generate.
+struct ConversationText {
+  std::string json;
+  UnknownCharacters unknown = UnknownCharacters::kAsModel;
+};
+
+// Text, token ids as they are, or messages.
+using Prompt =
+    std::variant<std::string, std::vector<int32_t>, LenientText, ConversationText>;
 
 // Log-probabilities of generated tokens, and of candidates beside them.
 struct LogprobOptions {
@@ -346,6 +360,12 @@ struct ModelFacts {
   std::shared_ptr<const ChatProgram> chat_program;
   absl::Status no_chat_program;
   GenerationDefaults generation;
+
+  // The checkpoint brings one, supported or not.
+  bool has_chat_template() const {
+    return chat_program != nullptr || !no_chat_program.ok() ||
+           chat_template != ChatTemplate{};
+  }
 };
 
 }  // namespace mnemon

@@ -138,18 +138,32 @@ absl::Status NeedsTokenizer(const std::string& field) {
                    {.reason = "NO_TOKENIZER", .field = field});
 }
 
+bool IsText(const Prompt& prompt) {
+  const auto* const text = std::get_if<std::string>(&prompt);
+  const auto* const lenient = std::get_if<LenientText>(&prompt);
+  return text != nullptr ? !text->empty()
+                         : lenient != nullptr && !lenient->text.empty();
+}
+
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
                                                   const Tokenizer* tokenizer,
                                                   const CallLimits& limits) {
   std::vector<int32_t> tokens;
+  if (std::holds_alternative<ConversationText>(prompt)) {
+    return InvalidField("prompt.conversation",
+                        "a conversation is taken by Generate and Converse alone");
+  }
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
     if (static_cast<int64_t>(ids->size()) > limits.max_prompt_tokens) {
       return TooLong(ids->size(), limits.max_prompt_tokens);
     }
     tokens = *ids;
-  } else if (const auto& text = std::get<std::string>(prompt); !text.empty()) {
+  } else if (IsText(prompt)) {
     if (!tokenizer) return NeedsTokenizer("prompt");
-    auto encoded = tokenizer->Encode(text);
+    const auto* const lenient = std::get_if<LenientText>(&prompt);
+    auto encoded = lenient != nullptr
+                       ? tokenizer->EncodeWith(lenient->text, lenient->unknown)
+                       : tokenizer->Encode(std::get<std::string>(prompt));
     if (!encoded.ok()) return OfField(encoded.status(), "prompt");
     tokens = *std::move(encoded);
     if (static_cast<int64_t>(tokens.size()) > limits.max_prompt_tokens) {

@@ -48,9 +48,13 @@ absl::Status CheckCandidates(const CandidateChoice& choice, int64_t vocab);
 absl::Status NeedsTokenizer(const std::string& field);
 
 // The prompt as token ids, each below V. Text without a tokenizer (which may be null)
-// is FAILED_PRECONDITION, NO_TOKENIZER.
+// is FAILED_PRECONDITION, NO_TOKENIZER. A conversation is refused: see
+// ConversationPrompt.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
                                                   const Tokenizer* tokenizer,
                                                   const CallLimits& limits);
+
+// Whether it is text that is not empty.
+bool IsText(const Prompt& prompt);
 
 }  // namespace mnemon

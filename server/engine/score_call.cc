@@ -29,7 +29,7 @@ class ScoreInput {
     std::lock_guard lock(mutex_);
     if (!tokens_) tokens_ = call_->session->history.size();
     const int64_t before = *tokens_;
-    if (before == 0 && std::holds_alternative<std::string>(part) && !tokens.empty()) {
+    if (before == 0 && IsText(part) && !tokens.empty()) {
       const auto first = runner->model().tokenizer->before_text();
       tokens.insert(tokens.begin(), first.begin(), first.end());
     }

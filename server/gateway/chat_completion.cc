@@ -4,15 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "server/engine/random.h"
-#include "server/gateway/chat_messages.h"
-#include "server/gateway/chat_prompt.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
-#include "server/gateway/template_messages.h"
 
 namespace mnemon {
 namespace {
@@ -22,6 +18,7 @@ using nlohmann::json;
 // What has no end of its own would go on to the limit of the context.
 constexpr int32_t kDefaultChatTokens = 256;
 constexpr int64_t kMostTopLogprobs = 20;
+constexpr char kMessages[] = "messages";
 
 struct ChatChoice {
   std::string text;
@@ -47,8 +44,6 @@ class ChatCompletion final : public GenerationJob {
     const auto limit = fields.Integer("max_completion_tokens", 0, INT32_MAX);
     const absl::StatusOr<ModelFacts> found =
         shared().engine.GetModel(ModelName(request.model()));
-    const absl::StatusOr<ChatKind> kind =
-        found.ok() ? KindOf(*found) : absl::StatusOr<ChatKind>(ChatKind::kPlain);
     const bool ends = found.ok() && !found->generation.end_tokens.empty();
     if (limit || old_limit || !ends) {
       request.mutable_stopping()->set_max_tokens(
@@ -64,46 +59,17 @@ class ChatCompletion final : public GenerationJob {
       fields.Fault("top_logprobs", "needs logprobs");
     }
     RefuseOthers(fields);
-    const bool program = kind.ok() && *kind == ChatKind::kProgram;
-    nlohmann::ordered_json conversation = nlohmann::ordered_json::object();
-    std::vector<ChatMessage> messages;
-    if (program) {
-      ReadTemplateVariables(fields, "messages", OrderedBody(ApiCall::request().body),
-                            conversation);
-    } else {
-      RefuseTools(fields);
-      const json* const list = fields.Any("messages");
-      if (list == nullptr) fields.Fault("messages", "is missing");
-      if (list != nullptr) messages = ReadMessages(fields, "messages", *list);
-    }
+    request.mutable_prompt()->set_conversation(
+        ReadConversation(fields, ApiCall::request().body, kMessages));
     MNEMON_RETURN_IF_ERROR(fields.End());
     MNEMON_RETURN_IF_ERROR(found.status());
-    MNEMON_RETURN_IF_ERROR(kind.status());
     model_ = found->name;
     texts_.emplace(shared().engine, model_);
-    if (program) {
-      const absl::StatusOr<std::string> text =
-          found->chat_program->Render(conversation, /*answer=*/true, LocalNow());
-      if (!text.ok()) return OfMessages(text.status(), "messages");
-      MNEMON_RETURN_IF_ERROR(OfMessages(
-          SetTemplateText(shared().engine, *found, *text, request), "messages"));
-    } else {
-      request.mutable_prompt()->set_text(RenderChat(found->chat_template, messages));
-      for (const std::string& stop : found->chat_template.stop) {
-        request.mutable_stopping()->add_stop_strings(stop);
-      }
-    }
     for (int64_t i = 0; i < copies; ++i) {
       AddRequest(ChoiceOf(request, i));
     }
     choices_.resize(requests().size());
     return absl::OkStatus();
-  }
-
-  // Without a template that takes them.
-  static void RefuseTools(JsonFields& fields) {
-    fields.Refuse("tools", json::array());
-    fields.Refuse("chat_template_kwargs", json::object());
   }
 
   static void RefuseOthers(JsonFields& fields) {
@@ -222,10 +188,7 @@ class ChatCompletion final : public GenerationJob {
   }
 
   absl::Status InOwnTerms(const absl::Status& status) const override {
-    std::optional<ErrorDetail> detail = GetErrorDetail(status);
-    if (!detail || !detail->field.starts_with("prompt")) return InOpenAiTerms(status);
-    detail->field = "messages";
-    return MakeError(status.code(), std::string(status.message()), *std::move(detail));
+    return InOpenAiTerms(status, kMessages, /*before=*/0);
   }
 
   const std::string id_ = "chatcmpl-" + RandomId();

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -106,6 +108,55 @@ StreamFields ReadStream(JsonFields& fields) {
   inner.Ignore("include_obfuscation");
   if (const absl::Status status = inner.End(); !status.ok()) fields.Fault(status);
   return out;
+}
+
+std::string ReadConversation(JsonFields& fields, const std::string& body,
+                             const std::string& field,
+                             const std::string& instructions) {
+  using Ordered = nlohmann::ordered_json;
+  const Ordered given = Ordered::parse(body);
+  Ordered conversation = Ordered::object();
+  for (const std::string& name :
+       {field, std::string("tools"), std::string("chat_template_kwargs")}) {
+    fields.Ignore(name);
+    const auto value = given.find(name);
+    if (value == given.end() || value->is_null()) continue;
+    conversation[name == field ? "messages" : name] = *value;
+  }
+  const auto messages = conversation.find("messages");
+  if (messages == conversation.end()) {
+    fields.Fault(field, "is missing");
+    return "";
+  }
+  if (messages->is_string()) {
+    *messages = Ordered::array({{{"role", "user"}, {"content", *messages}}});
+  }
+  if (!instructions.empty() && messages->is_array()) {
+    messages->insert(messages->begin(),
+                     Ordered{{"role", "system"}, {"content", instructions}});
+  }
+  return conversation.dump();
+}
+
+absl::Status InOpenAiTerms(const absl::Status& status, const std::string& field,
+                           int before) {
+  constexpr std::string_view kConversation = "prompt.conversation";
+  constexpr std::string_view kMessages = "messages";
+  std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail || !detail->field.starts_with("prompt")) return InOpenAiTerms(status);
+  std::string_view path = detail->field;
+  path.remove_prefix(std::min(path.size(), kConversation.size() + 1));
+  if (path.empty() || path == kMessages) {
+    detail->field = field;
+  } else if (path.starts_with(kMessages)) {
+    path.remove_prefix(kMessages.size() + 1);
+    int index = 0;
+    const auto end = std::from_chars(path.data(), path.data() + path.size(), index).ptr;
+    detail->field = StrCat(field, "[", index - before, std::string(end, path.end()));
+  } else {
+    detail->field = std::string(path);
+  }
+  return MakeError(status.code(), std::string(status.message()), *std::move(detail));
 }
 
 absl::Status InOpenAiTerms(const absl::Status& status) {

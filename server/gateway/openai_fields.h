@@ -31,8 +31,19 @@ struct StreamFields {
 };
 StreamFields ReadStream(JsonFields& fields);
 
+// Prompt.conversation of a request with the text `body`, whose member `field` holds the
+// messages, or one of a user as a string; before them comes `instructions`, of the
+// system, unless it is empty. Keys keep the order of the body. Takes the members.
+std::string ReadConversation(JsonFields& fields, const std::string& body,
+                             const std::string& field,
+                             const std::string& instructions = "");
+
 // An error of Generate with the names of OpenAI's fields in place of its own.
 absl::Status InOpenAiTerms(const absl::Status& status);
+// The same where the prompt is such a conversation. `before`: its messages that are not
+// of the member `field`.
+absl::Status InOpenAiTerms(const absl::Status& status, const std::string& field,
+                           int before);
 
 // "stop" or "length".
 std::string FinishReasonOf(const v1::FinishFacts& finish);

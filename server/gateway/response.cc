@@ -14,12 +14,9 @@
 #include "base/strings.h"
 #include "mnemon/v1/sessions.pb.h"
 #include "server/engine/random.h"
-#include "server/gateway/chat_messages.h"
-#include "server/gateway/chat_prompt.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
-#include "server/gateway/template_messages.h"
 
 namespace mnemon {
 namespace {
@@ -28,6 +25,7 @@ using google::protobuf::Message;
 using nlohmann::json;
 
 constexpr int32_t kDefaultOutputTokens = 256;
+constexpr char kInput[] = "input";
 constexpr std::string_view kResponse = "resp_";
 constexpr std::string_view kSession = "sessions/resp-";
 
@@ -70,18 +68,13 @@ class Response final : public GenerationJob {
     }
     instructions_ = fields.Text("instructions").value_or("");
     const absl::StatusOr<ModelFacts> model = ModelOf(request);
-    const absl::StatusOr<ChatKind> kind =
-        model.ok() ? KindOf(*model) : absl::StatusOr<ChatKind>(ChatKind::kPlain);
     const bool ends = model.ok() && !model->generation.end_tokens.empty();
     if (limit || !ends) {
       limit_ = static_cast<int32_t>(limit.value_or(kDefaultOutputTokens));
       request.mutable_stopping()->set_max_tokens(*limit_);
     }
-    if (kind.ok() && *kind == ChatKind::kProgram) {
-      ReadConversation(fields);
-    } else {
-      ReadInput(fields);
-    }
+    request.mutable_prompt()->set_conversation(
+        ReadConversation(fields, ApiCall::request().body, kInput, instructions_));
     RefuseOthers(fields);
     ReadMetadata(fields);
     const RequestedSampling own =
@@ -90,7 +83,6 @@ class Response final : public GenerationJob {
     temperature_ = asked.has_temperature() ? asked.temperature() : own.temperature;
     top_p_ = asked.has_top_p() ? asked.top_p() : own.top_p;
     MNEMON_RETURN_IF_ERROR(fields.End());
-    MNEMON_RETURN_IF_ERROR(OfMessages(kind.status(), "input"));
     AddRequest(std::move(request));
     return absl::OkStatus();
   }
@@ -106,41 +98,6 @@ class Response final : public GenerationJob {
         engine.ModelOfSession(StrCat(
             "resp-", previous_.substr(std::min(previous_.size(), kResponse.size())))));
     return engine.GetModel(name);
-  }
-
-  // For a model whose chat template is a program.
-  void ReadConversation(JsonFields& fields) {
-    using Ordered = nlohmann::ordered_json;
-    Ordered body = OrderedBody(ApiCall::request().body);
-    const auto input = body.find("input");
-    if (input != body.end() && input->is_string()) {
-      *input = Ordered::array({{{"role", "user"}, {"content", *input}}});
-    }
-    Ordered conversation = Ordered::object();
-    ReadTemplateVariables(fields, "input", body, conversation);
-    if (!instructions_.empty() && conversation.contains("messages")) {
-      Ordered& messages = conversation["messages"];
-      messages.insert(messages.begin(),
-                      Ordered{{"role", "system"}, {"content", instructions_}});
-    }
-    conversation_ = std::move(conversation);
-  }
-
-  void ReadInput(JsonFields& fields) {
-    if (!instructions_.empty()) {
-      messages_.push_back({.role = ChatRole::kSystem, .content = instructions_});
-    }
-    fields.Refuse("tools", json::array());
-    fields.Refuse("chat_template_kwargs", json::object());
-    const json* const input = fields.Any("input");
-    if (input == nullptr) return fields.Fault("input", "is missing");
-    if (input->is_string()) {
-      messages_.push_back({.role = ChatRole::kUser, .content = *input});
-      return;
-    }
-    for (ChatMessage& message : ReadMessages(fields, "input", *input)) {
-      messages_.push_back(std::move(message));
-    }
   }
 
   // As OpenAI bounds it.
@@ -185,7 +142,7 @@ class Response final : public GenerationJob {
       if (!status.ok()) return Fail(InOwnTerms(status));
       made_ = true;
       if (gone()) return Discard();
-      SetPrompt(dynamic_cast<const v1::Session&>(reply), next);
+      SetSession(dynamic_cast<const v1::Session&>(reply), next);
     };
     if (previous_.empty()) {
       v1::CreateSessionRequest create;
@@ -201,10 +158,8 @@ class Response final : public GenerationJob {
          std::move(done), WhenGone::kFinish);
   }
 
-  void SetPrompt(const v1::Session& session, const std::function<void()>& next) {
+  void SetSession(const v1::Session& session, const std::function<void()>& next) {
     model_ = ModelName(session.model());
-    const absl::StatusOr<ModelFacts> model = shared().engine.GetModel(model_);
-    if (!model.ok()) return Abandon(model.status());
     v1::GenerateRequest& request = requests().front();
     if (!request.model().empty() && request.model() != session.model()) {
       return Abandon(
@@ -213,53 +168,7 @@ class Response final : public GenerationJob {
                     {.reason = "MODEL_MISMATCH", .field = "model"}));
     }
     request.set_session(session.name());
-    if (conversation_) return SetProgramPrompt(*model, next);
-    request.mutable_prompt()->set_text(
-        RenderChat(model->chat_template, messages_, !previous_.empty()));
-    for (const std::string& stop : model->chat_template.stop) {
-      request.mutable_stopping()->add_stop_strings(stop);
-    }
     next();
-  }
-
-  void SetProgramPrompt(const ModelFacts& model, const std::function<void()>& next) {
-    if (!model.chat_program) {
-      return Abandon(
-          MakeError(absl::StatusCode::kInvalidArgument,
-                    StrCat("the model ", Quoted(model.name), " has no chat template"),
-                    {.reason = "MODEL_MISMATCH", .field = "model"}));
-    }
-    const absl::StatusOr<std::string> text =
-        previous_.empty()
-            ? model.chat_program->Render(*conversation_, /*answer=*/true, LocalNow())
-            : model.chat_program->RenderMore(*conversation_, LocalNow());
-    if (!text.ok()) return Abandon(OfMessages(text.status(), "input"));
-    const auto set = [this, model, next](std::string_view prompt) {
-      const absl::Status status = SetTemplateText(
-          shared().engine, model, std::string(prompt), requests().front());
-      if (!status.ok()) return Abandon(OfMessages(status, "input"));
-      next();
-    };
-    if (previous_.empty()) return set(*text);
-    // The end of the answer is part of the history already where the model wrote it.
-    v1::GetSessionHistoryRequest last;
-    last.set_name(SessionOf(id_));
-    last.set_token_count(1);
-    Call("/mnemon.v1.Sessions/GetSessionHistory", last,
-         std::make_unique<v1::SessionHistory>(),
-         [this, model, set, text = *text](const absl::Status& status,
-                                          const Message& reply) {
-           if (!status.ok()) return Abandon(status);
-           std::string_view rest = text;
-           const auto& tokens = dynamic_cast<const v1::SessionHistory&>(reply).tokens();
-           if (!tokens.empty() &&
-               std::ranges::binary_search(model.generation.end_tokens, tokens[0])) {
-             const std::string end =
-                 TokenTexts(shared().engine, model_).Bytes(tokens[0]);
-             if (rest.starts_with(end)) rest.remove_prefix(end.size());
-           }
-           set(rest);
-         });
   }
 
   void Abandon(const absl::Status& status) {
@@ -453,10 +362,8 @@ class Response final : public GenerationJob {
     }
     if (detail->field == "stopping.max_tokens") {
       detail->field = "max_output_tokens";
-    } else if (detail->field.starts_with("prompt")) {
-      detail->field = "input";
     } else {
-      return InOpenAiTerms(status);
+      return InOpenAiTerms(status, kInput, instructions_.empty() ? 0 : 1);
     }
     return MakeError(status.code(), std::string(status.message()), *std::move(detail));
   }
@@ -468,9 +375,6 @@ class Response final : public GenerationJob {
   std::string model_;
   std::string previous_;
   std::string instructions_;
-  std::vector<ChatMessage> messages_;
-  // In place of them for a model whose chat template is a program.
-  std::optional<nlohmann::ordered_json> conversation_;
   json metadata_ = json::object();
   std::optional<int32_t> limit_;  // none: to the end of the text or the context
   double temperature_ = 1.0;

@@ -28,10 +28,13 @@ class SessionGenerate final : public GenerationJob {
     json fields = body;
     if (fields.is_object()) {
       MNEMON_RETURN_IF_ERROR(TakeStream(fields));
-      // A prompt that is only text may be a string.
+      // A prompt that is only text may be a string, one that is a conversation an
+      // object.
       const auto prompt = fields.find("prompt");
       if (prompt != fields.end() && prompt->is_string()) {
         fields["prompt"] = json{{"text", *prompt}};
+      } else if (prompt != fields.end() && prompt->contains("messages")) {
+        fields["prompt"] = Conversation();
       }
     }
     MNEMON_RETURN_IF_ERROR(FromJson(fields, request));
@@ -39,6 +42,19 @@ class SessionGenerate final : public GenerationJob {
     DrawSeed(request);
     AddRequest(std::move(request));
     return absl::OkStatus();
+  }
+
+  // The prompt of the body, whose keys keep their order.
+  json Conversation() {
+    nlohmann::ordered_json given =
+        nlohmann::ordered_json::parse(ApiCall::request().body)["prompt"];
+    json prompt = json::object();
+    if (const auto unknown = given.find("unknown_characters"); unknown != given.end()) {
+      prompt["unknown_characters"] = *unknown;
+      given.erase(unknown);
+    }
+    prompt["conversation"] = given.dump();
+    return prompt;
   }
 
   absl::Status TakeStream(json& fields) {

@@ -43,6 +43,8 @@ std::string_view PromptPath(const v1::Prompt& prompt) {
       return "prompt.text";
     case v1::Prompt::kTokens:
       return "prompt.tokens.ids";
+    case v1::Prompt::kConversation:
+      return "prompt.conversation";
     case v1::Prompt::CONTENT_NOT_SET:
       break;
   }
@@ -169,16 +171,42 @@ RequestScope ScopeOf(const v1::ScoreRequest::Open& r) {
           .paths = {{"session", "open.session"},
                     {"model", "open.model"},
                     {"prompt", "part"},
+                    {"prompt.conversation", "part.conversation"},
+                    {"prompt.unknown_characters", "part.unknown_characters"},
                     {"request_id", "open.request_id"},
                     {"expected_token_count", "open.expected_token_count"},
                     {"top_candidate_count", "open.output.top_candidate_count"},
                     {"candidate_ids", "open.output.candidate_ids"}}};
 }
 
-Prompt FromMessage(const v1::Prompt& prompt) {
-  if (!prompt.has_tokens()) return prompt.text();
-  return std::vector<int32_t>(prompt.tokens().ids().begin(),
-                              prompt.tokens().ids().end());
+absl::StatusOr<Prompt> FromMessage(const v1::Prompt& prompt) {
+  if (prompt.has_tokens()) {
+    return std::vector<int32_t>(prompt.tokens().ids().begin(),
+                                prompt.tokens().ids().end());
+  }
+  UnknownCharacters unknown = UnknownCharacters::kAsModel;
+  switch (prompt.unknown_characters()) {
+    case v1::UNKNOWN_CHARACTERS_UNSPECIFIED:
+      break;
+    case v1::REFUSE:
+      unknown = UnknownCharacters::kRefuse;
+      break;
+    case v1::SKIP:
+      unknown = UnknownCharacters::kSkip;
+      break;
+    case v1::REPLACE:
+      unknown = UnknownCharacters::kReplace;
+      break;
+    default:
+      return InvalidField("prompt.unknown_characters",
+                          StrCat("unknown_characters has no value ",
+                                 static_cast<int>(prompt.unknown_characters())));
+  }
+  if (prompt.has_conversation()) {
+    return ConversationText{.json = prompt.conversation(), .unknown = unknown};
+  }
+  if (unknown == UnknownCharacters::kAsModel) return prompt.text();
+  return LenientText{.text = prompt.text(), .unknown = unknown};
 }
 
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r) {
@@ -217,7 +245,7 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
   MNEMON_ASSIGN_OR_RETURN(request.session,
                           ParseOptionalSession(r.session(), "session"));
   MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "model"));
-  request.prompt = FromMessage(r.prompt());
+  MNEMON_ASSIGN_OR_RETURN(request.prompt, FromMessage(r.prompt()));
   request.request_id = r.request_id();
   const v1::Sampling& sampling = r.sampling();
   request.sampling = defaults;

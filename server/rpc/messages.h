@@ -36,7 +36,7 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
 absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
 
-Prompt FromMessage(const v1::Prompt& prompt);
+absl::StatusOr<Prompt> FromMessage(const v1::Prompt& prompt);
 
 // A turn of a conversation as the call of Generate that it is.
 v1::GenerateRequest TurnOf(const v1::ConverseRequest::Open& open,

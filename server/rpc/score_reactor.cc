@@ -176,7 +176,8 @@ class ScoreReactor final
     }
     if (!call_) return NotOpened();
     if (!request_.has_part()) return InvalidField("part", "the message holds nothing");
-    MNEMON_ASSIGN_OR_RETURN(awaited_, call_->append(FromMessage(request_.part())));
+    MNEMON_ASSIGN_OR_RETURN(const Prompt part, FromMessage(request_.part()));
+    MNEMON_ASSIGN_OR_RETURN(awaited_, call_->append(part));
     return absl::OkStatus();
   }
 

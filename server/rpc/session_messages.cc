@@ -338,6 +338,7 @@ void ToMessage(const ModelFacts& facts, v1::Model& out) {
   out.set_vocab_size(facts.vocab);
   if (facts.context_limit) out.set_context_limit(*facts.context_limit);
   out.set_has_tokenizer(facts.has_tokenizer);
+  out.set_has_chat_template(facts.has_chat_template());
   out.set_parameter_count(facts.parameters);
   out.set_session_state_size_bytes(facts.state_bytes_per_session);
   // The first of them where there are several.

@@ -72,6 +72,39 @@ TEST_F(ChatTest, ClearForgets) {
   EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
 }
 
+class TemplateChatTest : public ChatTest {
+ protected:
+  TemplateChatTest()
+      : ChatTest({.chat_program =
+                      "{% for m in messages %}{{ m.role | replace('user', 'q') | first "
+                      "}} {{ m.content }}.\n{% endfor %}{% if add_generation_prompt "
+                      "%}a {% endif %}"}) {}
+};
+
+TEST_F(TemplateChatTest, LinesAreMessages) {
+  options_.system = "be";
+  ASSERT_TRUE(Run({"hi", "and", "/clear", "so"}).ok());
+  const std::string first = Expected("s be.\nq hi.\na ", 6);
+  EXPECT_EQ(out_.str(), first + "\n" +
+                            Expected("s be.\nq hi.\na " + first + ".\nq and.\na ", 6) +
+                            "\n" + Expected("s be.\nq so.\na ", 6) + "\n");
+}
+
+TEST_F(TemplateChatTest, ContinueBeginsWithTheLastMessages) {
+  ASSERT_TRUE(Run({"hi", "/continue", "and", "so"}).ok());
+  const std::string first = Expected("q hi.\na ", 6);
+  const std::string begin = "q hi.\na " + first + ".\nq and.\na ";
+  const std::string second = Expected(begin, 6);
+  EXPECT_EQ(out_.str(), first + "\n" + second + "\n" +
+                            Expected(begin + second + ".\nq so.\na ", 6) + "\n");
+  EXPECT_THAT(note_.str(), HasSubstr("the last 2 messages"));
+}
+
+TEST_F(ChatTest, AMessageOfTheSystemNeedsATemplate) {
+  options_.system = "be";
+  EXPECT_THAT(std::string(Run({"hi"}).message()), HasSubstr("--system"));
+}
+
 class CrowdedChatTest : public ChatTest {
  protected:
   CrowdedChatTest() : ChatTest({.engine = {.sessions = 4}}) {}

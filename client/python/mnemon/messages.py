@@ -120,6 +120,7 @@ def model(message: Any) -> resources.Model:
         vocab_size=message.vocab_size,
         context_limit=_optional(message, "context_limit"),
         has_tokenizer=message.has_tokenizer,
+        has_chat_template=message.has_chat_template,
         eos_token_id=_optional(message, "eos_token_id"),
         parameter_count=message.parameter_count,
         session_state_size_bytes=message.session_state_size_bytes,

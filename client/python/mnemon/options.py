@@ -29,9 +29,17 @@ class Sampling(TypedDict, total=False):
     seed: Optional[int]
 
 
+Messages = Union[str, Sequence[Mapping[str, object]]]
+"""A user's message, or messages with "role" and "content"."""
+
+
 class GenerateOptions(Sampling, total=False):
     """Of generate()."""
 
+    messages: Optional[Messages]  # in place of a prompt: in the model's chat template
+    tools: Optional[Sequence[Mapping[str, object]]]  # with messages: of the template
+    chat_template_kwargs: Optional[Mapping[str, object]]  # likewise
+    unknown_characters: Optional[str]  # "refuse", "skip" or "replace", of the prompt
     max_tokens: Optional[int]
     stop_token_ids: Optional[Sequence[int]]
     stop_strings: Optional[Sequence[str]]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
@@ -19,6 +20,7 @@ Parts = Union[Prompt, Iterable[Prompt]]
 # Keywords of generate() by the message that carries them; the rest is the request's own.
 SAMPLING = frozenset(Sampling.__annotations__) - {"logit_bias"}
 _STOPPING = frozenset("max_tokens stop_token_ids stop_strings ignore_eos".split())
+_TEMPLATE = frozenset(("tools", "chat_template_kwargs"))
 _OUTPUT = frozenset("logprobs top_candidate_count candidate_ids prompt_logprobs".split())
 
 
@@ -42,6 +44,37 @@ def prompt_message(prompt: Prompt) -> Any:
     if isinstance(prompt, str):
         return generation_pb2.Prompt(text=prompt)
     return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=prompt))
+
+
+def _conversation(chosen: Mapping[str, Any]) -> str:
+    messages = chosen["messages"]
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    conversation = {"messages": list(messages)}
+    for name in _TEMPLATE & chosen.keys():
+        conversation[name] = chosen[name]
+    return json.dumps(conversation, ensure_ascii=False)
+
+
+def _prompt(prompt: Prompt, chosen: Mapping[str, Any]) -> Any:
+    """The message of a prompt or of messages; None: there is neither."""
+    if "messages" in chosen:
+        if prompt:
+            raise TypeError("give a prompt or messages, not both")
+        message = generation_pb2.Prompt(conversation=_conversation(chosen))
+    elif unused := _TEMPLATE & chosen.keys():
+        raise TypeError(f"{min(unused)} needs messages")
+    elif prompt:
+        message = prompt_message(prompt)
+    else:
+        return None
+    if name := chosen.get("unknown_characters"):
+        if name not in ("refuse", "skip", "replace"):
+            raise ValueError(
+                f"unknown_characters is {name!r}, not refuse, skip or replace"
+            )
+        message.unknown_characters = generation_pb2.UnknownCharacters.Value(name.upper())
+    return message
 
 
 def generate_request(
@@ -71,8 +104,8 @@ def generate_request(
     )
     if on_disconnect == "continue":
         request.on_disconnect = generation_pb2.CONTINUE
-    if prompt:
-        request.prompt.CopyFrom(prompt_message(prompt))
+    if (message := _prompt(prompt, chosen)) is not None:
+        request.prompt.CopyFrom(message)
     # Without any the session's own counts.
     if sampling := given(SAMPLING):
         request.sampling.CopyFrom(sampling_pb2.Sampling(**sampling))

@@ -20,6 +20,7 @@ class Model(Brief):
     vocab_size: int  # token ids are 0 .. vocab_size - 1
     context_limit: int | None  # tokens; None: no limit
     has_tokenizer: bool
+    has_chat_template: bool
     eos_token_id: int | None
     parameter_count: int
     session_state_size_bytes: int  # at the context limit; or the constant size

@@ -75,7 +75,9 @@ TEST(Commands, GenerateNeedsSomethingToContinue) {
   const Rig rig;
   const Ran ran = RunOn(rig, {"generate"});
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.err, HasSubstr("--prompt TEXT, --prompt-tokens IDS, --text FILE"));
+  EXPECT_THAT(
+      ran.err,
+      HasSubstr("--prompt TEXT, --message TEXT, --prompt-tokens IDS, --text FILE"));
 }
 
 TEST(Commands, ATextIsAFile) {

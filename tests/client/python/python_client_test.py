@@ -55,6 +55,31 @@ class ClientTest(unittest.TestCase):
     def text(self, prompt, **options):
         return self.client.generate(prompt, timeout=600, **options).text
 
+    def test_messages_go_into_the_models_template(self):
+        # Without one each is a line.
+        lines = self.text("the\nman\n", max_tokens=20, seed=7)
+        messages = [
+            {"role": "user", "content": "the"},
+            {"role": "assistant", "content": [{"type": "text", "text": "man"}]},
+        ]
+        self.assertEqual(self.text("", messages=messages, max_tokens=20, seed=7), lines)
+        line = self.text("the\n", max_tokens=20, seed=7)
+        self.assertEqual(self.text("", messages="the", max_tokens=20, seed=7), line)
+        with self.assertRaisesRegex(mnemon.Error, "tools"):
+            self.text("", messages="the", tools=[{"name": "tell"}])
+        with self.assertRaisesRegex(TypeError, "not both"):
+            self.text("the", messages="the")
+        with self.assertRaisesRegex(TypeError, "needs messages"):
+            self.text("the", tools=[{}])
+
+    def test_unknown_characters_are_skipped(self):
+        self.assertNotIn("\u20ac", ALPHABET)
+        plain = self.text("the ", max_tokens=20, seed=7)
+        options = {"max_tokens": 20, "seed": 7, "unknown_characters": "skip"}
+        self.assertEqual(self.text("the\u20ac ", **options), plain)
+        with self.assertRaisesRegex(ValueError, "not refuse, skip or replace"):
+            self.text("the ", unknown_characters="drop")
+
     def test_streams_tokens_and_facts(self):
         chunks = list(self.client.generate("the ", max_tokens=20, seed=7, timeout=600))
         self.assertEqual(sum(len(c.tokens) for c in chunks), 20)

@@ -41,7 +41,12 @@ TEST(ChatProgram, AddsWhatFollowsAnAnswer) {
   EXPECT_THAT(
       std::string(
           Program(forgets)->RenderMore(Messages("more"), {}).status().message()),
-      HasSubstr("earlier messages"));
+      HasSubstr("another way"));
+  // What stands before the answer may be written in another way then.
+  const char* const thinks =
+      "{% for m in messages %}{% if loop.last %}<think>{% endif %}{{ m.content }}$"
+      "{% endfor %}";
+  EXPECT_EQ(Program(thinks)->RenderMore(Messages("more"), {}).value(), "$<think>more$");
 }
 
 TEST(ChatProgram, ThereMayBeNone) {

@@ -128,7 +128,12 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_THAT(Mnemon({"sessions", "delete", "anna"}, 1),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("SESSION_NOT_FOUND")));
 
-  EXPECT_THAT(Mnemon({"generate", "--prompt", "abc"}, 1), HasSubstr("field model"));
+  // Of several models it is the one called default.
+  EXPECT_EQ(
+      Mnemon({"generate", "--prompt", "abc", "--max-tokens", "20", "--seed", "7"}),
+      text);
+  EXPECT_THAT(Mnemon({"generate", "--model", "none", "--prompt", "abc"}, 1),
+              HasSubstr("MODEL_NOT_FOUND"));
   EXPECT_THAT(Mnemon(with({"--top-p", "2"}), 1), HasSubstr("field sampling.top_p"));
   const std::string unknown = Mnemon({"generate", "--model", "xl", "--prompt", "A"}, 1);
   EXPECT_THAT(unknown, AllOf(HasSubstr("UNKNOWN_CHARACTER"), HasSubstr("prompt.text")));

@@ -84,8 +84,8 @@ TEST_F(ServerBinary, FailedStartIsExitCodeOneAndOneError) {
       {{"--checkpoint", Path("segment"), "--state-bytes", "100"}, "state_bytes"},
       {{"--checkpoint", Path("tiny"), "--memory", "100000000"},
        "--memory is 100000000"},
-      {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--port-file",
-        Path("absent/port")},
+      {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--http",
+        "127.0.0.1:0", "--port-file", Path("absent/port")},
        "absent"},
   };
   std::vector<std::unique_ptr<ChildProcess>> servers;
