@@ -34,7 +34,7 @@ std::string StrJoin(const Range& range, std::string_view separator) {
   for (const auto& element : range) {
     if (!first) out += separator;
     first = false;
-    out += StrCat(element);
+    absl::StrAppend(&out, StrCatPiece(element));
   }
   return out;
 }

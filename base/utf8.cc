@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/utf8.h"
 
+#include <cstring>
+
 namespace mnemon {
 namespace {
 
@@ -48,6 +50,10 @@ Utf8Piece NextUtf8Piece(std::string_view text, size_t offset) {
 
 bool NextCodePoint(std::string_view text, size_t& offset, char32_t& code_point) {
   if (offset >= text.size()) return false;
+  if (ByteAt(text, offset) < 0x80) {
+    code_point = ByteAt(text, offset++);
+    return true;
+  }
   const Utf8Piece piece = NextUtf8Piece(text, offset);
   if (piece.kind != Utf8Piece::kCodePoint) return false;
   offset += piece.length;
@@ -77,12 +83,23 @@ void AppendUtf8(char32_t code_point, std::string& out) {
   }
 }
 
-bool IsValidUtf8(std::string_view text) {
-  char32_t ignored;
-  for (size_t offset = 0; offset < text.size();) {
-    if (!NextCodePoint(text, offset, ignored)) return false;
+size_t ValidUtf8Prefix(std::string_view text) {
+  size_t offset = 0;
+  while (offset < text.size()) {
+    uint64_t eight = 0;
+    if (text.size() - offset >= sizeof(eight)) {
+      std::memcpy(&eight, text.data() + offset, sizeof(eight));
+      if ((eight & 0x8080808080808080) == 0) {
+        offset += sizeof(eight);
+        continue;
+      }
+    }
+    char32_t ignored;
+    if (!NextCodePoint(text, offset, ignored)) break;
   }
-  return true;
+  return offset;
 }
+
+bool IsValidUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
 
 }  // namespace mnemon

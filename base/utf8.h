@@ -33,6 +33,8 @@ Utf8Piece NextUtf8Piece(std::string_view text, size_t offset);
 // REQUIRES: a Unicode scalar value.
 void AppendUtf8(char32_t code_point, std::string& out);
 
+// Length of the longest beginning of `text` that is well-formed.
+size_t ValidUtf8Prefix(std::string_view text);
 bool IsValidUtf8(std::string_view text);
 
 }  // namespace mnemon

@@ -55,7 +55,12 @@ void AddedTokens::Cut(
     if (done < end && status.ok())
       status = on_text(text.substr(done, end - done), done);
   };
-  for (size_t at = 0; at < text.size() && status.ok() && !none();) {
+  const auto begins_none = [&](char byte) {
+    return by_first_[static_cast<uint8_t>(byte)].empty();
+  };
+  for (size_t at = none() ? text.size() : 0; status.ok();) {
+    while (at < text.size() && begins_none(text[at])) ++at;
+    if (at == text.size()) break;
     const Wanted* const found = Match(text.substr(at));
     if (found == nullptr) {
       ++at;

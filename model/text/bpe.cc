@@ -2,6 +2,7 @@
 #include "model/text/bpe.h"
 
 #include <algorithm>
+#include <cstring>
 #include <queue>
 #include <utility>
 
@@ -39,6 +40,29 @@ const std::array<std::string, 256>& Characters() {
   return kAll;
 }
 
+// The bytes of a token that is written in these characters; none where it has others.
+std::optional<std::string> MeantBytes(std::string_view token) {
+  static const absl::flat_hash_map<std::string_view, char> kBytes = [] {
+    absl::flat_hash_map<std::string_view, char> bytes;
+    for (size_t b = 0; b < 256; ++b) bytes[Characters()[b]] = static_cast<char>(b);
+    return bytes;
+  }();
+  std::string out;
+  for (size_t at = 0; at < token.size();) {
+    const size_t begin = at;
+    char32_t character = 0;
+    if (!NextCodePoint(token, at, character)) return std::nullopt;
+    const auto found = kBytes.find(token.substr(begin, at - begin));
+    if (found == kBytes.end()) return std::nullopt;
+    out += found->second;
+  }
+  return out;
+}
+
+// Up to so many symbols, looking through all of them for the next merge is faster than
+// a queue.
+constexpr size_t kFewSymbols = 64;
+
 // Neighbours that may be merged: the first of a queue has the least rank, of equal ones
 // the leftmost.
 struct Candidate {
@@ -54,21 +78,15 @@ struct Candidate {
 const std::string& CharacterOfByte(uint8_t byte) { return Characters()[byte]; }
 
 std::string BytesOfToken(std::string_view token) {
-  static const absl::flat_hash_map<std::string_view, char> kBytes = [] {
-    absl::flat_hash_map<std::string_view, char> bytes;
-    for (size_t b = 0; b < 256; ++b) bytes[Characters()[b]] = static_cast<char>(b);
-    return bytes;
-  }();
-  std::string out;
-  for (size_t at = 0; at < token.size();) {
-    const size_t begin = at;
-    char32_t character = 0;
-    if (!NextCodePoint(token, at, character)) return std::string(token);
-    const auto found = kBytes.find(token.substr(begin, at - begin));
-    if (found == kBytes.end()) return std::string(token);
-    out += found->second;
-  }
-  return out;
+  return MeantBytes(token).value_or(std::string(token));
+}
+
+ShortText::ShortText(std::string_view text) {
+  std::array<char, kMost + 1> bytes = {};
+  std::memcpy(bytes.data(), text.data(), text.size());
+  bytes.back() = static_cast<char>(text.size());
+  std::memcpy(&low, bytes.data(), sizeof(low));
+  std::memcpy(&high, bytes.data() + sizeof(low), sizeof(high));
 }
 
 absl::StatusOr<Bpe> Bpe::Parse(const nlohmann::json& json, bool byte_level) {
@@ -112,6 +130,7 @@ absl::StatusOr<Bpe> Bpe::Parse(const nlohmann::json& json, bool byte_level) {
             .value_or(-1);
   }
   bpe.NoteCharacters();
+  bpe.NoteWords();
   return bpe;
 }
 
@@ -182,17 +201,20 @@ absl::Status Bpe::ReadMerges(const nlohmann::json& merges) {
 }
 
 void Bpe::NoteCharacters() {
-  // Where a whole piece or a run of unknown characters counts, nothing may be cut.
-  const bool fuses =
-      fuse_unknown_ && !(byte_fallback_ && std::ranges::min(bytes_) >= 0);
-  if (byte_level_ || ignore_merges_ || fuses) return;
-  for (const std::string& token : tokens_) {
+  if (byte_level_) return;
+  for (size_t id = 0; id < tokens_.size(); ++id) {
+    const std::string& token = tokens_[id];
     size_t at = 0;
     char32_t character = 0;
     if (!token.empty() && NextCodePoint(token, at, character) && at == token.size()) {
-      characters_.insert(character);
+      characters_.emplace(character, static_cast<int32_t>(id));
     }
   }
+  // Where a whole piece or a run of unknown characters counts, nothing may be cut.
+  const bool fuses =
+      fuse_unknown_ && !(byte_fallback_ && std::ranges::min(bytes_) >= 0);
+  if (ignore_merges_ || fuses) return;
+  cuts_ = true;
   for (const auto& [pair, merge] : merges_) {
     const std::string& left = tokens_[pair >> 32];
     const std::string& right = tokens_[pair & 0xFFFFFFFF];
@@ -203,23 +225,45 @@ void Bpe::NoteCharacters() {
       joined_.insert(uint64_t{a} << 32 | b);
     }
   }
+  for (char32_t a = 0; a < 128; ++a) {
+    for (char32_t b = 0; b < 128; ++b) ascii_cuts_[a][b] = MayCut(a, b);
+  }
+}
+
+void Bpe::NoteWords() {
+  words_.reserve(tokens_.size());
+  std::vector<int32_t> ids;
+  for (size_t id = 0; id < tokens_.size(); ++id) {
+    const std::optional<std::string> text =
+        byte_level_ ? MeantBytes(tokens_[id]) : std::optional(tokens_[id]);
+    if (!text || text->empty() || text->size() > ShortText::kMost) continue;
+    ids = {static_cast<int32_t>(id)};
+    if (!ignore_merges_) {
+      ids.clear();
+      AddMerged(*text, ids);
+    }
+    if (ids.size() == 1) words_.emplace(ShortText(*text), ids[0]);
+  }
+}
+
+bool Bpe::MayCut(char32_t before, char32_t behind) const {
+  return !joined_.contains(uint64_t{before} << 32 | behind) &&
+         characters_.contains(before) && characters_.contains(behind);
 }
 
 size_t Bpe::FirstPart(std::string_view piece) const {
-  if (characters_.empty()) return piece.size();
+  if (!cuts_) return piece.size();
   size_t at = 0;
   char32_t before = 0, character = 0;
   if (!NextCodePoint(piece, at, before)) return piece.size();
-  bool known = characters_.contains(before);
   while (at < piece.size()) {
     const size_t begin = at;
     if (!NextCodePoint(piece, at, character)) break;
-    const bool next = characters_.contains(character);
-    if (known && next && !joined_.contains(uint64_t{before} << 32 | character)) {
+    const bool ascii = (before | character) < 128;
+    if (ascii ? ascii_cuts_[before][character] : MayCut(before, character)) {
       return begin;
     }
     before = character;
-    known = next;
   }
   return piece.size();
 }
@@ -230,10 +274,10 @@ std::optional<int32_t> Bpe::Find(std::string_view token) const {
   return found->second;
 }
 
-const Bpe::Merge* Bpe::MergeOf(int32_t left, int32_t right) const {
+Bpe::Merge Bpe::MergeOf(int32_t left, int32_t right) const {
   const auto found = merges_.find(uint64_t{static_cast<uint32_t>(left)} << 32 |
                                   static_cast<uint32_t>(right));
-  return found == merges_.end() ? nullptr : &found->second;
+  return found == merges_.end() ? Merge() : found->second;
 }
 
 void Bpe::Begin(std::string_view piece, std::vector<int32_t>& symbols) const {
@@ -256,9 +300,9 @@ void Bpe::Begin(std::string_view piece, std::vector<int32_t>& symbols) const {
     char32_t character = 0;
     if (!NextCodePoint(piece, at, character)) return;
     const std::string_view bytes = piece.substr(begin, at - begin);
-    if (const std::optional<int32_t> id = Find(bytes)) {
+    if (const auto found = characters_.find(character); found != characters_.end()) {
       if (std::exchange(waits, false)) symbols.push_back(*unknown_);
-      symbols.push_back(*id);
+      symbols.push_back(found->second);
       continue;
     }
     const auto token = [this](char byte) { return bytes_[static_cast<uint8_t>(byte)]; };
@@ -274,15 +318,38 @@ void Bpe::Begin(std::string_view piece, std::vector<int32_t>& symbols) const {
   if (waits) symbols.push_back(*unknown_);
 }
 
-void Bpe::MergeAll(std::vector<int32_t>& symbols) const {
+size_t Bpe::MergeFew(std::span<int32_t> symbols) const {
+  std::array<Merge, kFewSymbols> merges;  // of each symbol and the next
+  size_t count = symbols.size();
+  const auto note = [&](size_t i) { merges[i] = MergeOf(symbols[i], symbols[i + 1]); };
+  for (size_t i = 0; i + 1 < count; ++i) note(i);
+  while (count > 1) {
+    size_t first = 0;
+    for (size_t i = 1; i + 1 < count; ++i) {
+      if (merges[i].rank < merges[first].rank) first = i;
+    }
+    if (merges[first].merged < 0) break;
+    symbols[first] = merges[first].merged;
+    --count;
+    for (size_t i = first + 1; i < count; ++i) {
+      symbols[i] = symbols[i + 1];
+      merges[i] = merges[i + 1];
+    }
+    if (first > 0) note(first - 1);
+    if (first + 1 < count) note(first);
+  }
+  return count;
+}
+
+size_t Bpe::MergeMany(std::span<int32_t> symbols) const {
   const auto count = static_cast<int32_t>(symbols.size());
   // A list: merged symbols are -1, and what follows one that is left.
   std::vector<int32_t> next(symbols.size()), before(symbols.size());
   std::priority_queue<Candidate> queue;
   const auto consider = [&](int32_t left, int32_t right) {
-    const Merge* merge = MergeOf(symbols[static_cast<size_t>(left)],
-                                 symbols[static_cast<size_t>(right)]);
-    if (merge != nullptr) queue.push({merge->rank, merge->merged, left});
+    const Merge merge = MergeOf(symbols[static_cast<size_t>(left)],
+                                symbols[static_cast<size_t>(right)]);
+    if (merge.merged >= 0) queue.push({merge.rank, merge.merged, left});
   };
   for (int32_t i = 0; i < count; ++i) {
     next[static_cast<size_t>(i)] = i + 1;
@@ -295,9 +362,8 @@ void Bpe::MergeAll(std::vector<int32_t>& symbols) const {
     const auto at = static_cast<size_t>(top.at);
     if (symbols[at] < 0 || next[at] >= count) continue;
     const auto right = static_cast<size_t>(next[at]);
-    const Merge* merge = MergeOf(symbols[at], symbols[right]);
-    if (merge == nullptr || merge->merged != top.merged)
-      continue;  // it is an older pair's
+    // The pair may be another one by now.
+    if (MergeOf(symbols[at], symbols[right]).merged != top.merged) continue;
     symbols[at] = top.merged;
     symbols[right] = -1;
     next[at] = next[right];
@@ -307,11 +373,23 @@ void Bpe::MergeAll(std::vector<int32_t>& symbols) const {
     }
     if (before[at] >= 0) consider(before[at], top.at);
   }
-  std::erase(symbols, -1);
+  return static_cast<size_t>(std::ranges::remove(symbols, -1).begin() -
+                             symbols.begin());
 }
 
 void Bpe::Encode(std::string_view piece, std::vector<int32_t>& ids) const {
-  if (ignore_merges_) {
+  if (piece.size() <= ShortText::kMost) {
+    const auto found = words_.find(ShortText(piece));
+    if (found != words_.end()) {
+      ids.push_back(found->second);
+      return;
+    }
+  }
+  AddMerged(piece, ids);
+}
+
+void Bpe::AddMerged(std::string_view piece, std::vector<int32_t>& ids) const {
+  if (ignore_merges_ && piece.size() > ShortText::kMost) {
     std::string token;
     if (byte_level_) {
       for (const char byte : piece) token += Characters()[static_cast<uint8_t>(byte)];
@@ -323,10 +401,12 @@ void Bpe::Encode(std::string_view piece, std::vector<int32_t>& ids) const {
       return;
     }
   }
-  std::vector<int32_t> symbols;
-  Begin(piece, symbols);
-  if (symbols.size() > 1) MergeAll(symbols);
-  ids.insert(ids.end(), symbols.begin(), symbols.end());
+  const size_t begin = ids.size();
+  Begin(piece, ids);
+  const auto symbols = std::span(ids).subspan(begin);
+  const size_t left =
+      symbols.size() <= kFewSymbols ? MergeFew(symbols) : MergeMany(symbols);
+  ids.resize(begin + left);
 }
 
 }  // namespace mnemon

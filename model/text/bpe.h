@@ -7,9 +7,12 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,6 +25,22 @@ namespace mnemon {
 
 // Ids of a vocabulary are below this.
 inline constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+// A text of at most kMost bytes as a value that is compared and hashed at once.
+struct ShortText {
+  static constexpr size_t kMost = 15;
+  // REQUIRES: text.size() <= kMost.
+  explicit ShortText(std::string_view text);
+  ShortText() = default;  // no text
+
+  bool operator==(const ShortText&) const = default;
+  template <class H>
+  friend H AbslHashValue(H state, const ShortText& text) {
+    return H::combine(std::move(state), text.low, text.high);
+  }
+
+  uint64_t low = 0, high = 0;  // its bytes, zeros, and its length in the last byte
+};
 
 // Constant after construction; safe for concurrent use.
 class Bpe {
@@ -51,15 +70,20 @@ class Bpe {
 
  private:
   struct Merge {
-    int32_t rank = 0, merged = 0;
+    int32_t rank = std::numeric_limits<int32_t>::max(), merged = -1;  // none
   };
   Bpe() = default;
   absl::Status ReadVocab(const nlohmann::json& vocab);
   absl::Status ReadMerges(const nlohmann::json& merges);
   void NoteCharacters();
+  void NoteWords();
+  bool MayCut(char32_t before, char32_t behind) const;
   void Begin(std::string_view piece, std::vector<int32_t>& symbols) const;
-  const Merge* MergeOf(int32_t left, int32_t right) const;
-  void MergeAll(std::vector<int32_t>& symbols) const;
+  void AddMerged(std::string_view piece, std::vector<int32_t>& ids) const;
+  Merge MergeOf(int32_t left, int32_t right) const;
+  // Both give the number of symbols that are left, at the front.
+  size_t MergeFew(std::span<int32_t> symbols) const;
+  size_t MergeMany(std::span<int32_t> symbols) const;
 
   std::vector<std::string> tokens_;
   absl::flat_hash_map<std::string_view, int32_t>
@@ -68,11 +92,14 @@ class Bpe {
   bool byte_level_ = false, byte_fallback_ = false, fuse_unknown_ = false,
        ignore_merges_ = false;
   std::optional<int32_t> unknown_;
-  // Characters between which some merge goes, as first << 32 | second, and all that are
-  // tokens.
+  absl::flat_hash_map<char32_t, int32_t> characters_;  // those that are tokens
+  // Whether pieces come in parts, and the characters between which some merge goes, as
+  // first << 32 | second.
+  bool cuts_ = false;
   absl::flat_hash_set<uint64_t> joined_;
-  absl::flat_hash_set<char32_t> characters_;
-  std::array<int32_t, 256> bytes_;  // tokens of single bytes; -1: none
+  std::array<std::array<bool, 128>, 128> ascii_cuts_ = {};  // MayCut of ASCII
+  absl::flat_hash_map<ShortText, int32_t> words_;  // texts that become one token
+  std::array<int32_t, 256> bytes_;                 // tokens of single bytes; -1: none
 };
 
 // The character that stands for a byte in a vocabulary in bytes, as UTF-8.

@@ -2,11 +2,12 @@
 #include "model/text/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/quote.h"
@@ -294,56 +295,58 @@ absl::Status BpeTokenizer::ReadPostProcessor(TokenizerPart part, int depth) {
 
 absl::Status BpeTokenizer::EncodeText(std::string_view text, bool first,
                                       std::vector<int32_t>& ids) const {
-  KeptTexts kept;
+  std::string changed;
   if (!normalizer_.none()) {
-    MNEMON_ASSIGN_OR_RETURN(std::string changed, normalizer_.Apply(text));
-    text = kept.emplace_back(std::move(changed));
+    MNEMON_ASSIGN_OR_RETURN(changed, normalizer_.Apply(text));
+    text = changed;
   }
-  // Words come again.
+  // Words come again. Each has one place, which the last one holds.
   struct Known {
-    size_t begin, end;
+    ShortText text;
+    size_t begin = 0, end = 0;  // of its ids
   };
-  absl::flat_hash_map<std::string_view, Known> known;
-  constexpr size_t kMostKnown = 1 << 16;
+  constexpr size_t kMostKnown = 1 << 14;
+  std::vector<Known> known(std::min(std::bit_ceil(text.size() / 2 + 1), kMostKnown));
+  const auto encode = [&](std::string_view word) {
+    if (word.size() > ShortText::kMost) {
+      bpe_->Encode(word, ids);
+      return;
+    }
+    const ShortText key(word);
+    Known& place = known[absl::HashOf(key) & (known.size() - 1)];
+    if (place.text == key) {
+      for (size_t i = place.begin; i < place.end; ++i) ids.push_back(ids[i]);
+      return;
+    }
+    const size_t begin = ids.size();
+    bpe_->Encode(word, ids);
+    place = {key, begin, ids.size()};
+  };
   absl::Status status;
   normalised_.Cut(
       text,
-      [&](std::string_view part, size_t at) -> absl::Status {
-        MNEMON_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
-                                pre_.Cut({part, first && at == 0}, kept));
-        for (const TextPiece& piece : pieces) {
-          for (std::string_view rest = piece.text; !rest.empty();) {
-            const std::string_view word = rest.substr(0, bpe_->FirstPart(rest));
-            rest.remove_prefix(word.size());
-            const auto found = known.find(word);
-            if (found != known.end()) {
-              for (size_t i = found->second.begin; i < found->second.end; ++i) {
-                ids.push_back(ids[i]);
-              }
-              continue;
-            }
-            const size_t begin = ids.size();
-            bpe_->Encode(word, ids);
-            if (known.size() < kMostKnown) known[word] = {begin, ids.size()};
+      [&](std::string_view part, size_t at) {
+        return pre_.Cut({part, first && at == 0}, [&](std::string_view rest) {
+          while (!rest.empty()) {
+            const size_t size = bpe_->FirstPart(rest);
+            encode(rest.substr(0, size));
+            rest.remove_prefix(size);
           }
-        }
-        return absl::OkStatus();
+        });
       },
       [&](int32_t id) { ids.push_back(id); }, status);
   return status;
 }
 
 absl::StatusOr<std::vector<int32_t>> BpeTokenizer::Encode(std::string_view text) const {
-  for (size_t at = 0; at < text.size();) {
-    char32_t character = 0;
-    const size_t begin = at;
-    if (NextCodePoint(text, at, character)) continue;
+  if (const size_t valid = ValidUtf8Prefix(text); valid < text.size()) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
-        StrCat("the text is not UTF-8 at byte ", begin),
-        {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(begin)}}});
+        StrCat("the text is not UTF-8 at byte ", valid),
+        {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(valid)}}});
   }
   std::vector<int32_t> ids;
+  ids.reserve(text.size() / 4);  // about as many in prose
   absl::Status status;
   raw_.Cut(
       text,

@@ -149,10 +149,8 @@ absl::StatusOr<BpeTrainer> BpeTrainer::Create(std::vector<std::string> special) 
 }
 
 absl::Status BpeTrainer::Add(std::string_view text) {
-  KeptTexts kept;
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces,
-                          pre_.Cut({text, true}, kept));
-  for (const TextPiece& piece : pieces) ++counts_[std::string(piece.text)];
+  MNEMON_RETURN_IF_ERROR(pre_.Cut(
+      {text, true}, [&](std::string_view piece) { ++counts_[std::string(piece)]; }));
   if (counts_.size() > kMostWords) {
     return absl::ResourceExhaustedError(
         StrCat("the texts have more than ", kMostWords,

@@ -105,6 +105,7 @@ absl::StatusOr<std::string> Normalizer::Apply(const Step& step, std::string text
         ForMatches(replace->pattern, text, [&](size_t begin, size_t end) {
           out.append(text, done, begin - done).append(replace->content);
           done = end;
+          return absl::OkStatus();
         }));
     return out.append(text, done);
   }

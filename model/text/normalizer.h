@@ -21,8 +21,9 @@ namespace mnemon {
 using TextPattern = std::variant<std::string, Pattern>;
 // INVALID_ARGUMENT names the part.
 absl::StatusOr<TextPattern> ReadPattern(TokenizerPart& part);
-// Calls each(begin, end) for the matches in a text, from the left; a regular expression
-// may fail: see Pattern::Find. No match is empty.
+// Calls each(begin, end) for the matches in a text, from the left, up to the first
+// status that is not OK; a regular expression may fail: see Pattern::Find. No match is
+// empty.
 template <class Each>
 absl::Status ForMatches(const TextPattern& pattern, std::string_view text,
                         const Each& each) {
@@ -40,7 +41,8 @@ absl::Status ForMatches(const TextPattern& pattern, std::string_view text,
       match.end = match.begin + literal.size();
     }
     if (match.begin < match.end) {
-      each(match.begin, match.end);
+      const absl::Status status = each(match.begin, match.end);
+      if (!status.ok()) return status;
       at = match.end;
       continue;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "model/text/pre_tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -19,36 +18,14 @@ namespace {
 constexpr char kByteLevel[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-struct Stretch {
-  size_t begin = 0, end = 0;
-  bool matches = false;
-};
-
-// Stretches of a text that match, and those between them.
-absl::StatusOr<std::vector<Stretch>> Stretches(
-    const std::variant<TextPattern, CharacterClass>& at, std::string_view text) {
-  std::vector<Stretch> all;
-  size_t done = 0;
-  const auto add = [&](size_t begin, size_t end) {
-    if (done < begin) all.push_back({done, begin, false});
-    all.push_back({begin, end, true});
-    done = end;
-  };
-  if (const auto* pattern = std::get_if<TextPattern>(&at)) {
-    MNEMON_RETURN_IF_ERROR(ForMatches(*pattern, text, add));
-  } else {
-    for (size_t next = 0; next < text.size();) {
-      const size_t begin = next;
-      char32_t character = 0;
-      if (!NextCodePoint(text, next, character)) break;
-      if (IsIn(std::get<CharacterClass>(at), character)) add(begin, next);
-    }
-  }
-  if (done < text.size()) all.push_back({done, text.size(), false});
-  return all;
-}
+// Each is a call within the one before it.
+constexpr size_t kMostCuts = 64;
 
 }  // namespace
+
+PreTokenizer::Characters::Characters(CharacterClass characters) : of(characters) {
+  for (char32_t c = 0; c < ascii.size(); ++c) ascii[c] = IsIn(of, c);
+}
 
 absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const nlohmann::json& json) {
   PreTokenizer pre;
@@ -74,6 +51,10 @@ absl::StatusOr<PreTokenizer::Behaviour> PreTokenizer::ReadBehaviour(
 absl::Status PreTokenizer::Add(TokenizerPart part, int depth) {
   const std::string type = part.type();
   if (byte_level_) part.Refuse("comes behind ByteLevel, which is not supported");
+  if (steps_.size() > kMostCuts) {
+    part.Refuse(StrCat("comes behind ", steps_.size(), " steps, at most ", kMostCuts,
+                       " are supported"));
+  }
   const auto regular = [&](const char* expression, Behaviour behaviour,
                            bool invert) -> absl::Status {
     MNEMON_ASSIGN_OR_RETURN(Pattern pattern, Pattern::Compile(expression));
@@ -93,15 +74,15 @@ absl::Status PreTokenizer::Add(TokenizerPart part, int depth) {
     }
     byte_level_ = true;
   } else if (type == "Digits") {
-    steps_.emplace_back(
-        Split{CharacterClass::kNumeric, part.Flag("individual_digits", false)
-                                            ? Behaviour::kIsolated
-                                            : Behaviour::kContiguous});
+    steps_.emplace_back(Split{Characters(CharacterClass::kNumeric),
+                              part.Flag("individual_digits", false)
+                                  ? Behaviour::kIsolated
+                                  : Behaviour::kContiguous});
   } else if (type == "Punctuation") {
     MNEMON_ASSIGN_OR_RETURN(const Behaviour behaviour, ReadBehaviour(part, "Isolated"));
-    steps_.emplace_back(Split{CharacterClass::kPunctuation, behaviour});
+    steps_.emplace_back(Split{Characters(CharacterClass::kPunctuation), behaviour});
   } else if (type == "WhitespaceSplit") {
-    steps_.emplace_back(Split{CharacterClass::kWhite, Behaviour::kRemoved});
+    steps_.emplace_back(Split{Characters(CharacterClass::kWhite), Behaviour::kRemoved});
   } else if (type == "Whitespace") {
     MNEMON_RETURN_IF_ERROR(regular(R"(\w+|[^\w\s]+)", Behaviour::kRemoved, true));
   } else if (type == "Split") {
@@ -131,82 +112,95 @@ absl::Status PreTokenizer::Add(TokenizerPart part, int depth) {
   return part.status();
 }
 
-absl::Status PreTokenizer::Apply(const Split& split, const TextPiece& piece,
-                                 std::vector<TextPiece>& out) {
-  MNEMON_ASSIGN_OR_RETURN(std::vector<Stretch> all, Stretches(split.at, piece.text));
-  if (split.invert) {
-    for (Stretch& stretch : all) stretch.matches = !stretch.matches;
-  }
-  std::vector<Stretch> cut;
-  const bool next = split.behaviour == Behaviour::kMergedWithNext;
-  if (next) std::ranges::reverse(all);
-  bool before = false;  // whether the last one matched
-  for (const Stretch& stretch : all) {
+absl::Status PreTokenizer::Apply(const Split& split, std::string_view text, Part part) {
+  // The last part so far, which the next stretch of the text may join.
+  size_t first = 0, last = 0;
+  bool before = false;  // whether its last stretch is cut at
+  const auto add = [&](size_t begin, size_t end, bool matches) {
+    const bool at = matches != split.invert;
     bool joins = false;
     switch (split.behaviour) {
       case Behaviour::kRemoved:
-        if (stretch.matches) continue;
+        if (at) return absl::OkStatus();
         break;
       case Behaviour::kIsolated:
         break;
       case Behaviour::kContiguous:
-        joins = !cut.empty() && stretch.matches == before;
+        joins = at == before;
         break;
       case Behaviour::kMergedWithPrevious:
+        joins = at && !before;
+        break;
       case Behaviour::kMergedWithNext:
-        joins = !cut.empty() && stretch.matches && !before;
+        joins = !at && before;
         break;
     }
-    before = stretch.matches;
-    if (!joins) {
-      cut.push_back(stretch);
-    } else if (next) {
-      cut.back().begin = stretch.begin;
-    } else {
-      cut.back().end = stretch.end;
+    before = at;
+    absl::Status status;
+    if (first == last || !joins) {
+      if (first < last) status = part(first, last);
+      first = begin;
+    }
+    last = end;
+    return status;
+  };
+  size_t done = 0;
+  const auto match = [&](size_t begin, size_t end) {
+    absl::Status status;
+    if (done < begin) status = add(done, begin, false);
+    if (status.ok()) status = add(begin, end, true);
+    done = end;
+    return status;
+  };
+  if (const auto* pattern = std::get_if<TextPattern>(&split.at)) {
+    MNEMON_RETURN_IF_ERROR(ForMatches(*pattern, text, match));
+  } else {
+    const auto& characters = std::get<Characters>(split.at);
+    for (size_t next = 0; next < text.size();) {
+      const size_t begin = next;
+      char32_t character = 0;
+      if (!NextCodePoint(text, next, character)) break;
+      const bool matches = character < characters.ascii.size()
+                               ? characters.ascii[character]
+                               : IsIn(characters.of, character);
+      if (matches) MNEMON_RETURN_IF_ERROR(match(begin, next));
     }
   }
-  if (next) std::ranges::reverse(cut);
-  for (const Stretch& one : cut) {
-    out.push_back({piece.text.substr(one.begin, one.end - one.begin),
-                   piece.first && one.begin == 0});
-  }
-  return absl::OkStatus();
+  if (done < text.size()) MNEMON_RETURN_IF_ERROR(add(done, text.size(), false));
+  return first < last ? part(first, last) : absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TextPiece>> PreTokenizer::Cut(const TextPiece& text,
-                                                         KeptTexts& kept) const {
-  std::vector<TextPiece> pieces, next;
-  if (!text.text.empty()) pieces.push_back(text);
-  for (const Step& step : steps_) {
-    next.clear();
-    for (TextPiece& piece : pieces) {
-      if (const auto* split = std::get_if<Split>(&step)) {
-        MNEMON_RETURN_IF_ERROR(Apply(*split, piece, next));
-        continue;
-      }
-      if (const auto* prepend = std::get_if<Prepend>(&step)) {
-        const bool wanted = piece.first || !prepend->first_alone;
-        if (wanted && !piece.text.starts_with(prepend->text)) {
-          piece.text = kept.emplace_back(StrCat(prepend->text, piece.text));
-        }
-      } else {
-        const auto& replace = std::get<Replace>(step);
-        std::string changed;
-        for (size_t at = 0;;) {
-          const size_t found = piece.text.find(replace.from, at);
-          changed += piece.text.substr(at, found - at);
-          if (found == piece.text.npos) break;
-          changed += replace.to;
-          at = found + replace.from.size();
-        }
-        piece.text = kept.emplace_back(std::move(changed));
-      }
-      next.push_back(piece);
-    }
-    std::swap(pieces, next);
+absl::Status PreTokenizer::CutFrom(size_t step, const TextPiece& piece,
+                                   Each each) const {
+  if (step == steps_.size()) {
+    if (!piece.text.empty()) each(piece.text);
+    return absl::OkStatus();
   }
-  return pieces;
+  if (const auto* split = std::get_if<Split>(&steps_[step])) {
+    return Apply(*split, piece.text, [&](size_t begin, size_t end) {
+      return CutFrom(step + 1,
+                     {piece.text.substr(begin, end - begin), piece.first && begin == 0},
+                     each);
+    });
+  }
+  std::string changed;
+  if (const auto* prepend = std::get_if<Prepend>(&steps_[step])) {
+    const bool wanted = piece.first || !prepend->first_alone;
+    if (!wanted || piece.text.starts_with(prepend->text)) {
+      return CutFrom(step + 1, piece, each);
+    }
+    changed = StrCat(prepend->text, piece.text);
+  } else {
+    const auto& replace = std::get<Replace>(steps_[step]);
+    for (size_t at = 0;;) {
+      const size_t found = piece.text.find(replace.from, at);
+      changed += piece.text.substr(at, found - at);
+      if (found == piece.text.npos) break;
+      changed += replace.to;
+      at = found + replace.from.size();
+    }
+  }
+  return CutFrom(step + 1, {changed, piece.first}, each);
 }
 
 }  // namespace mnemon

@@ -2,7 +2,8 @@
 // The pre_tokenizer of a tokenizer.json: where a text is cut before it is merged.
 #pragma once
 
-#include <deque>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/text/normalizer.h"
@@ -24,9 +26,6 @@ struct TextPiece {
   bool first = false;  // begins where the whole text does
 };
 
-// What a cut text refers to.
-using KeptTexts = std::deque<std::string>;
-
 // Constant after construction; safe for concurrent use.
 class PreTokenizer {
  public:
@@ -37,9 +36,12 @@ class PreTokenizer {
 
   // Whether what is cut is taken byte by byte.
   bool byte_level() const { return byte_level_; }
-  // The pieces, none of them empty. `kept` keeps those that are not of `text`.
-  absl::StatusOr<std::vector<TextPiece>> Cut(const TextPiece& text,
-                                             KeptTexts& kept) const;
+  // Calls each(piece) for the pieces in order, none of them empty. They last as long as
+  // the call.
+  using Each = absl::FunctionRef<void(std::string_view)>;
+  absl::Status Cut(const TextPiece& text, Each each) const {
+    return CutFrom(0, text, each);
+  }
 
  private:
   enum class Behaviour {
@@ -49,9 +51,14 @@ class PreTokenizer {
     kMergedWithNext,
     kContiguous
   };
+  struct Characters {
+    explicit Characters(CharacterClass characters);
+    CharacterClass of;
+    std::array<bool, 128> ascii;
+  };
   // Where what is cut at lies: matches of a pattern, or characters of a class.
   struct Split {
-    std::variant<TextPattern, CharacterClass> at;
+    std::variant<TextPattern, Characters> at;
     Behaviour behaviour = Behaviour::kIsolated;
     bool invert = false;
   };
@@ -68,8 +75,11 @@ class PreTokenizer {
   absl::Status Add(TokenizerPart part, int depth);
   static absl::StatusOr<Behaviour> ReadBehaviour(TokenizerPart& part,
                                                  std::string otherwise);
-  static absl::Status Apply(const Split& split, const TextPiece& piece,
-                            std::vector<TextPiece>& out);
+  // By the steps from `step` on.
+  absl::Status CutFrom(size_t step, const TextPiece& piece, Each each) const;
+  // Calls part(begin, end) for the parts of a text.
+  using Part = absl::FunctionRef<absl::Status(size_t, size_t)>;
+  static absl::Status Apply(const Split& split, std::string_view text, Part part);
 
   std::vector<Step> steps_;
   bool byte_level_ = false;

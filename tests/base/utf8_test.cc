@@ -33,5 +33,19 @@ TEST(Utf8, IllFormedIsRefusedWhereItStands) {
   EXPECT_TRUE(IsValidUtf8(std::string("a\0\xf0\x9f\x98\x80", 6)));
 }
 
+TEST(Utf8, TheValidPrefixEndsWhereItStands) {
+  for (size_t at = 0; at < 20; ++at) {
+    for (const char* text : {"\xff", "\xe2\x82", "\xc3("}) {
+      const std::string before(at, 'a'), behind(20, 'b');
+      EXPECT_EQ(ValidUtf8Prefix(before + text), at) << text;
+      EXPECT_EQ(ValidUtf8Prefix(before + "\u00e9" + before + text + behind),
+                2 * at + 2);
+    }
+    const std::string valid =
+        std::string(at, 'a') + "\U0001f600" + std::string(at, 'b');
+    EXPECT_EQ(ValidUtf8Prefix(valid), valid.size());
+  }
+}
+
 }  // namespace
 }  // namespace mnemon

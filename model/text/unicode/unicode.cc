@@ -155,20 +155,31 @@ bool IsIn(CharacterClass of, char32_t character) {
 }
 
 std::string Normalised(NormalForm form, std::string_view text) {
-  const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::ranges::all_of(text, ascii)) return std::string(text);
-  std::vector<Mark> all;
-  for (size_t at = 0; at < text.size();) {
-    char32_t character = 0;
-    if (!NextCodePoint(text, at, character)) return std::string(text);
-    const bool compatible = form == NormalForm::kKC || form == NormalForm::kKD;
-    AppendDecomposed(character, compatible, all);
-  }
-  Order(all);
-  if (form == NormalForm::kC || form == NormalForm::kKC) Compose(all);
+  const auto ascii = [&](size_t at) {
+    return static_cast<unsigned char>(text[at]) < 0x80;
+  };
+  const bool compatible = form == NormalForm::kKC || form == NormalForm::kKD;
+  const bool composed = form == NormalForm::kC || form == NormalForm::kKC;
   std::string out;
   out.reserve(text.size());
-  for (const Mark& mark : all) AppendUtf8(mark.character, out);
+  std::vector<Mark> all;
+  for (size_t at = 0; at < text.size();) {
+    // ASCII is ordered behind nothing and joins no character in front of it: what
+    // changes begins with its last character before others, and ends before the next.
+    const size_t begin = at;
+    while (at < text.size() && ascii(at)) ++at;
+    if (begin < at && at < text.size()) --at;
+    out += text.substr(begin, at - begin);
+    all.clear();
+    while (at < text.size() && (all.empty() || !ascii(at))) {
+      char32_t character = 0;
+      if (!NextCodePoint(text, at, character)) return std::string(text);
+      AppendDecomposed(character, compatible, all);
+    }
+    Order(all);
+    if (composed) Compose(all);
+    for (const Mark& mark : all) AppendUtf8(mark.character, out);
+  }
   return out;
 }
 

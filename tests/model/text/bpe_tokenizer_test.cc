@@ -105,6 +105,113 @@ TEST(BpeTokenizer, MergesTheFirstInTheListFirst) {
   EXPECT_EQ(Encoded(Small(), many).size(), many.size());
 }
 
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
+// By the definition: of all neighbours that may be merged those whose merge stands
+// first, the leftmost, again and again.
+std::vector<std::string> Merged(const Merges& merges, std::string_view word) {
+  std::vector<std::string> symbols;
+  for (const char c : word) symbols.emplace_back(1, c);
+  for (size_t rank = 0; rank < merges.size();) {
+    const auto& [left, right] = merges[rank++];
+    for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+      if (symbols[i] != left || symbols[i + 1] != right) continue;
+      symbols[i] += symbols[i + 1];
+      symbols.erase(symbols.begin() + static_cast<int64_t>(i) + 1);
+      rank = 0;
+      break;
+    }
+  }
+  return symbols;
+}
+
+TEST(BpeTokenizer, WordsOfAllLengthsMergeByTheDefinition) {
+  std::mt19937 random(7);
+  for (const bool bytes : {false, true}) {
+    json file = Small();
+    file["added_tokens"] = json::array();
+    std::vector<std::string> tokens = {"a", "b", "c"};
+    Merges merges;
+    json vocab = {{"a", 0}, {"b", 1}, {"c", 2}};
+    while (tokens.size() < 60) {
+      const std::string left = tokens[random() % tokens.size()],
+                        right = tokens[random() % tokens.size()];
+      if (left.size() + right.size() > 20 || vocab.contains(left + right)) continue;
+      merges.emplace_back(left, right);
+      vocab[left + right] = tokens.size();
+      tokens.push_back(left + right);
+    }
+    file["model"]["merges"] = merges;
+    file["model"]["vocab"] = vocab;
+    if (bytes) {
+      file["pre_tokenizer"] = {{"type", "Sequence"},
+                               {"pretokenizers",
+                                {file["pre_tokenizer"],
+                                 {{"type", "ByteLevel"},
+                                  {"add_prefix_space", false},
+                                  {"use_regex", false}}}}};
+    }
+    const auto tokenizer = Make(file).value();
+    // Many of the short ones come again.
+    std::string text;
+    Ids expected;
+    for (size_t i = 0; i < 400; ++i) {
+      std::string word;
+      const size_t size = i < 80 ? i + 1 : 1 + random() % 18;
+      while (word.size() < size) word += "abc"[random() % 3];
+      Ids ids;
+      for (const std::string& one : Merged(merges, word)) {
+        ids.push_back(vocab[one].get<int32_t>());
+      }
+      EXPECT_EQ(tokenizer->Encode(word).value(), ids) << word;
+      expected.insert(expected.end(), ids.begin(), ids.end());
+      text += word + " ";
+    }
+    EXPECT_EQ(tokenizer->Encode(text).value(), expected);
+    expected.insert(expected.end(), expected.begin(), expected.end());
+    EXPECT_EQ(tokenizer->Encode(text + text).value(), expected);
+  }
+}
+
+TEST(BpeTokenizer, SplitsHaveTheirBehaviours) {
+  using Parts = std::vector<std::string>;
+  const auto parts = [](const char* behaviour, bool invert, json pattern) {
+    json file = Small();
+    file["added_tokens"] = json::array();
+    file["pre_tokenizer"] = {{"type", "Split"},
+                             {"pattern", std::move(pattern)},
+                             {"behavior", behaviour},
+                             {"invert", invert}};
+    file["model"] = json::parse(R"({
+      "type": "BPE", "ignore_merges": true, "merges": [],
+      "vocab": {"-": 0, "a": 1, "b": 2, "--": 3, "-a": 4, "a-": 5, "-b": 6, "b-": 7}})");
+    const auto tokenizer = Make(file).value();
+    Parts found;
+    const Ids ids = tokenizer->Encode("-a--b-").value();
+    for (const int32_t id : ids) {
+      found.emplace_back(tokenizer->TokenBytes(id));
+    }
+    return found;
+  };
+  // As PyPI's `tokenizers` cuts.
+  for (const json& pattern : {json({{"String", "-"}}), json({{"Regex", "-"}})}) {
+    EXPECT_EQ(parts("Removed", false, pattern), (Parts{"a", "b"}));
+    EXPECT_EQ(parts("Removed", true, pattern), (Parts{"-", "-", "-", "-"}));
+    EXPECT_EQ(parts("MergedWithPrevious", false, pattern),
+              (Parts{"-", "a-", "-", "b-"}));
+    EXPECT_EQ(parts("MergedWithPrevious", true, pattern),
+              (Parts{"-a", "-", "-b", "-"}));
+    EXPECT_EQ(parts("MergedWithNext", false, pattern), (Parts{"-a", "-", "-b", "-"}));
+    EXPECT_EQ(parts("MergedWithNext", true, pattern), (Parts{"-", "a-", "-", "b-"}));
+    for (const bool invert : {false, true}) {
+      EXPECT_EQ(parts("Isolated", invert, pattern),
+                (Parts{"-", "a", "-", "-", "b", "-"}));
+      EXPECT_EQ(parts("Contiguous", invert, pattern),
+                (Parts{"-", "a", "--", "b", "-"}));
+    }
+  }
+}
+
 TEST(BpeTokenizer, AModelMayHaveMoreIds) {
   const auto made = ParseTokenizer(Small().dump(), /*vocab=*/64);
   EXPECT_EQ((*made)->size(), 64);
@@ -157,6 +264,9 @@ TEST(BpeTokenizer, WhatIsNotSupportedIsNamed) {
     nested = {{"type", "Sequence"}, {"normalizers", json::array({nested})}};
   }
   EXPECT_THAT(fault("/normalizer", nested), HasSubstr("nested too deeply"));
+  const json many(100, {{"type", "Digits"}});
+  EXPECT_THAT(fault("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", many}}),
+              HasSubstr("comes behind 65 steps, at most 64"));
 }
 
 TEST(BpeTokenizer, TextThatIsNotUtf8IsRefused) {
@@ -206,6 +316,8 @@ TEST(Unicode, FormsComposeAndOrder) {
   EXPECT_EQ(nfc("a\u0323\u0302"), nfc("a\u0302\u0323"));
   EXPECT_EQ(nfc("\u1112\u1161\u11ab"), "\ud55c");
   EXPECT_EQ(nfc("\u2126"), "\u03a9");
+  EXPECT_EQ(nfc("\u0301xyza\u0301bce\u0301"), "\u0301xyz\u00e1bc\u00e9");
+  EXPECT_EQ(nfc("a\u0302x\u0323\u0302 \u0301"), "\u00e2x\u0323\u0302 \u0301");
   EXPECT_EQ(nfc(nfc("o\u0308\u0304x\u0301")), nfc("o\u0308\u0304x\u0301"));
   EXPECT_EQ(Normalised(NormalForm::kD, "\u00e1\ud55c"), "a\u0301\u1112\u1161\u11ab");
   EXPECT_EQ(Normalised(NormalForm::kKC, "\ufb01\u00b2\u212b"), "fi2\u00c5");
