@@ -23,6 +23,7 @@
 
 #include "absl/strings/str_split.h"
 #include "base/descriptor.h"
+#include "base/file_kind.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
@@ -90,6 +91,15 @@ absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, char* to, size_t 
   }
 }
 
+// Of a file that is too large: "; it is a GGUF file: ..", where its kind is known.
+std::string KindOf(int fd) {
+  char begin[kFileKindBytes];
+  const ssize_t count = ::pread(fd, begin, sizeof(begin), 0);
+  if (count <= 0) return "";
+  const auto kind = FindFileKind({begin, static_cast<size_t>(count)});
+  return kind ? StrCat("; it is ", Describe(*kind)) : "";
+}
+
 // Takes the result of open(), with errno as open left it.
 absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string& path,
                                        int64_t max_bytes) {
@@ -109,8 +119,8 @@ absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string
   }
   if (found.st_size > max_bytes) {
     return absl::OutOfRangeError(StrCat(Quoted(path), " has ", found.st_size,
-                                        " bytes, at most ", max_bytes,
-                                        " are accepted"));
+                                        " bytes, at most ", max_bytes, " are accepted",
+                                        KindOf(file.get())));
   }
   return found;
 }

@@ -2,10 +2,12 @@
 #include "base/json.h"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/file_kind.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/strings.h"
@@ -148,7 +150,10 @@ std::string DescribeJsonFault(const std::exception& fault) {
 
 absl::StatusOr<json> ParseJson(std::string_view text, std::string_view what,
                                const JsonLimits& limits) {
-  const auto error = [what](size_t position, std::string_view fault) {
+  const auto error = [what, text](size_t position, std::string_view fault) {
+    if (const std::optional<FileKind> kind = FindFileKind(text)) {
+      return absl::InvalidArgumentError(StrCat(what, " is ", Describe(*kind)));
+    }
     return absl::InvalidArgumentError(
         StrCat(what, " is not valid JSON at byte ", position, ": ", fault));
   };

@@ -21,7 +21,7 @@ struct JsonLimits {
 // Strict parse: UTF-8 only, no duplicate keys, no nesting beyond the limit (no
 // recursion either), no NUL outside strings, nothing after the value but white space.
 // Object keys keep their sorted order. INVALID_ARGUMENT names `what`, the byte offset
-// and the fault.
+// and the fault, or what file it is that is no JSON: see FindFileKind.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view what,
                                          const JsonLimits& limits = {});
 

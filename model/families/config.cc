@@ -201,10 +201,20 @@ absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
   VisitConfigFields(config, [&](const char* key, auto& field, auto... range) {
     reader(key, field, range...);
   });
+  std::vector<std::string> unknown;
   for (const auto& [key, value] : json.items()) {
-    if (!reader.known().contains(key)) {
-      faults.push_back(StrCat("unknown key ", Quoted(key)));
-    }
+    if (!reader.known().contains(key)) unknown.push_back(Quoted(key));
+  }
+  // Of another program every key would be a fault.
+  if (!json.contains("architecture") && !unknown.empty() &&
+      2 * unknown.size() >= json.size()) {
+    return AllFaults(
+        {StrCat("no configuration of mnemon: it names no architecture, and most of its "
+                "keys are others, as ",
+                unknown[0])});
+  }
+  for (const std::string& key : unknown) {
+    faults.push_back(StrCat("unknown key ", key));
   }
   MNEMON_RETURN_IF_ERROR(AllFaults(faults));
   MNEMON_RETURN_IF_ERROR(ValidateConfig(config));

@@ -39,12 +39,30 @@ Activation ReadActivation(ForeignConfig& config, std::string_view key,
   return Activation::kSilu;
 }
 
+namespace {
+
+absl::Status CheckPlain(ForeignConfig& config) {
+  constexpr char kKey[] = "quantization_config";
+  if (!config.Has(kKey)) return absl::OkStatus();
+  const std::string method =
+      config.Section(kKey).Text("quant_method", "another method");
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      StrCat("config.json: ", kKey, ": weights quantised by ", Quoted(method),
+             " are not supported: take the model that was quantised, or a "
+             "GGUF file of it"),
+      {.reason = "UNSUPPORTED_MODEL", .field = kKey});
+}
+
+}  // namespace
+
 absl::StatusOr<ForeignModel> ReadForeignModel(std::string_view json) {
   MNEMON_ASSIGN_OR_RETURN(ForeignConfig config, ForeignConfig::Parse(json));
   const std::string type = config.Text("model_type");
   std::vector<std::string> known;
   for (const ForeignFamily& family : ForeignFamilies()) {
     if (family.model_type == type) {
+      MNEMON_RETURN_IF_ERROR(CheckPlain(config));
       ForeignModel model = family.read(config);
       MNEMON_RETURN_IF_ERROR(config.status());
       MNEMON_RETURN_IF_ERROR(CheckDescription(model.description));

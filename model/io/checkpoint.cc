@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/sha256.h"
@@ -17,6 +18,7 @@
 #include "model/io/directory_files.h"
 #include "model/io/followed_weights.h"
 #include "model/io/manifest.h"
+#include "model/io/other_paths.h"
 
 namespace mnemon {
 namespace {
@@ -125,20 +127,6 @@ class CheckpointReader {
   std::optional<Manifest> manifest_;
 };
 
-// The error of a directory without weights mentions pickled ones that it holds.
-absl::Status ExplainMissingWeights(const CheckpointReader& reader,
-                                   const std::string& path,
-                                   const absl::Status& status) {
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, reader.dir().List());
-  for (const std::string& name : names) {
-    if (!IsPickleName(name)) continue;
-    return absl::InvalidArgumentError(
-        StrCat(Quoted(path), " holds ", Quoted(name), " but no ", kWeights,
-               "; pickle is never read, convert it to safetensors"));
-  }
-  return status;
-}
-
 // An int8 checkpoint has the configuration and the tokenizer of its source, and so its
 // model_id. Hashes are of those two; that of the tokenizer is empty without one.
 absl::Status CheckSource(const Int8Source& source, const std::string& config,
@@ -154,11 +142,19 @@ absl::Status CheckSource(const Int8Source& source, const std::string& config,
 absl::StatusOr<CheckpointFiles> ReadOpened(
     const std::shared_ptr<const CheckpointReader>& reader, const std::string& dir) {
   CheckpointFiles files;
-  MNEMON_ASSIGN_OR_RETURN(const auto config, reader->Read(kConfig, kMaxConfigBytes));
-  absl::StatusOr<ModelConfig> parsed = ParseConfig(config.bytes);
-  if (!parsed.ok()) return Annotated(parsed.status(), Quoted(dir + "/" + kConfig));
+  const auto config = reader->Read(kConfig, kMaxConfigBytes);
+  if (absl::IsNotFound(config.status())) {
+    return ExplainMissing(dir, kConfig, config.status());
+  }
+  MNEMON_RETURN_IF_ERROR(config.status());
+  absl::StatusOr<ModelConfig> parsed = ParseConfig(config->bytes);
+  if (!parsed.ok()) {
+    const std::string path = dir + "/" + kConfig;
+    if (const auto kind = FindJsonKind(config->bytes)) return WrongKind(path, *kind);
+    return Annotated(parsed.status(), Quoted(path));
+  }
   files.config = *std::move(parsed);
-  files.config_json = config.bytes;
+  files.config_json = config->bytes;
 
   auto tokenizer = reader->Read(kTokenizer, kMaxTokenizerBytes);
   std::string tokenizer_sha256;
@@ -181,16 +177,20 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   }
 
   if (const Int8Source* source = reader->source(); source != nullptr) {
-    MNEMON_RETURN_IF_ERROR(CheckSource(*source, config.sha256, tokenizer_sha256, dir));
+    MNEMON_RETURN_IF_ERROR(CheckSource(*source, config->sha256, tokenizer_sha256, dir));
     files.int8 = true;
   }
 
   absl::StatusOr<LargeFile> opened =
       reader->dir().OpenLarge(kWeights, MaxSafetensorsFile());
   if (absl::IsNotFound(opened.status())) {
-    return ExplainMissingWeights(*reader, dir, opened.status());
+    return ExplainMissing(dir, kWeights, opened.status());
   }
   if (!opened.ok()) return opened.status();
+  const absl::Status kind = CheckFileKind(*opened, FileKind::kSafetensors);
+  if (!kind.ok()) {
+    return reader->has_manifest() ? absl::DataLossError(kind.message()) : kind;
+  }
   MNEMON_RETURN_IF_ERROR(reader->CheckSize(kWeights, opened->size()));
   const int64_t size = opened->size();
   MNEMON_ASSIGN_OR_RETURN(FollowedWeights weights,
@@ -210,7 +210,7 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   files.weights = *std::move(tensors);
   files.verified = std::async(
       std::launch::deferred,
-      [verify, weights, reader, config = config.sha256, tokenizer = tokenizer_sha256,
+      [verify, weights, reader, config = config->sha256, tokenizer = tokenizer_sha256,
        what = StrCat("the hash of ", Quoted(dir + "/" + kWeights))] {
         return CatchOutOfMemory(what, [&]() -> absl::StatusOr<VerifiedWeights> {
           MNEMON_ASSIGN_OR_RETURN(const std::string sha256, verify(weights));

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
@@ -18,6 +19,7 @@
 #include "base/strings.h"
 #include "model/io/directory_files.h"
 #include "model/io/followed_weights.h"
+#include "model/io/other_paths.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
@@ -115,19 +117,6 @@ absl::StatusOr<Places> ReadPlaces(const std::string& text) {
   return places;
 }
 
-absl::Status ExplainMissing(const std::string& dir, const absl::Status& status) {
-  MNEMON_ASSIGN_OR_RETURN(const Directory opened, Directory::Open(dir));
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, opened.List());
-  for (const std::string& name : names) {
-    if (!IsPickleName(name)) continue;
-    return absl::InvalidArgumentError(
-        StrCat(Quoted(dir), " holds ", Quoted(name), " but no ", kWeights,
-               "; pickle is never read: convert it to safetensors, with transformers "
-               "by model.save_pretrained(DIR, safe_serialization=True)"));
-  }
-  return status;
-}
-
 // Every tensor must be where the index says.
 absl::Status CheckPlaces(const Places& places,
                          const std::map<std::string, const Safetensors*>& files) {
@@ -139,14 +128,14 @@ absl::Status CheckPlaces(const Places& places,
   return absl::OkStatus();
 }
 
-absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
-  const Folder folder(dir);
+absl::StatusOr<ForeignFiles> ReadTexts(const Folder& folder, const std::string& dir) {
   ForeignFiles files;
   MNEMON_ASSIGN_OR_RETURN(files.config_json, folder.Read(kConfig, kMaxConfigBytes));
   MNEMON_ASSIGN_OR_RETURN(files.generation_config_json,
                           folder.ReadIfThere(kGeneration, kMaxConfigBytes));
   MNEMON_ASSIGN_OR_RETURN(files.tokenizer_json,
                           folder.ReadIfThere(kTokenizer, kMaxTokenizerBytes));
+  if (!files.tokenizer_json) files.no_tokenizer = CheckOtherTokenizers(dir);
   MNEMON_ASSIGN_OR_RETURN(files.tokenizer_config_json,
                           folder.ReadIfThere(kTokenizerConfig, kMaxTokenizerBytes));
   MNEMON_ASSIGN_OR_RETURN(files.chat_template_jinja,
@@ -154,14 +143,19 @@ absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
   MNEMON_ASSIGN_OR_RETURN(
       files.chat_template_json,
       folder.ReadIfThere(directory::kChatTemplateJson, kMaxConfigBytes));
+  return files;
+}
 
+absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
+  const Folder folder(dir);
+  MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadTexts(folder, dir));
   Places places;
   std::set<std::string> names = {kWeights};
   if (const absl::Status whole = folder.Locate(kWeights).status(); !whole.ok()) {
     if (!absl::IsNotFound(whole)) return whole;
     MNEMON_ASSIGN_OR_RETURN(const std::optional<std::string> index,
                             folder.ReadIfThere(kIndex, kMaxIndexBytes));
-    if (!index) return ExplainMissing(dir, whole);
+    if (!index) return ExplainMissing(dir, kWeights, whole);
     absl::StatusOr<Places> read = ReadPlaces(*index);
     if (!read.ok()) return Annotated(read.status(), Quoted(folder.Shown(kIndex)));
     places = *std::move(read);
@@ -180,6 +174,10 @@ absl::StatusOr<ForeignFiles> Read(const std::string& dir) {
     MNEMON_ASSIGN_OR_RETURN(const std::string real, folder.Locate(name));
     MNEMON_ASSIGN_OR_RETURN(LargeFile file,
                             LargeFile::Open(real, MaxSafetensorsFile()));
+    const std::optional<FileKind> kind = FindFileKind(BeginningOf(file));
+    if (kind && *kind != FileKind::kSafetensors) {
+      return WrongKind(folder.Shown(name), *kind);
+    }
     MNEMON_ASSIGN_OR_RETURN(FollowedWeights weights,
                             FollowedWeights::Open(std::move(file)));
     absl::StatusOr<Safetensors> tensors = weights.Start();
@@ -223,6 +221,10 @@ std::optional<std::string> FindForeignDirectory(const std::string& given) {
 
 absl::StatusOr<ForeignFiles> ReadForeignFiles(const std::string& dir) {
   return CatchOutOfMemory(Quoted(dir), [&] { return Read(dir); });
+}
+
+absl::StatusOr<ForeignFiles> ReadForeignTexts(const std::string& dir) {
+  return CatchOutOfMemory(Quoted(dir), [&] { return ReadTexts(Folder(dir), dir); });
 }
 
 }  // namespace mnemon

@@ -41,9 +41,12 @@ struct ForeignFiles {
 std::optional<std::string> FindForeignDirectory(const std::string& given);
 
 // Reads a directory that FindForeignDirectory found. Errors name the file: those of
-// ReadFile, INVALID_ARGUMENT for a link that leaves the model's folder and for a name
-// in the index that is no plain file name, RESOURCE_EXHAUSTED; nothing of a declared
-// size is allocated before it was checked.
+// ReadFile, CheckFileKind and ExplainMissing, INVALID_ARGUMENT for a link that leaves
+// the model's folder and for a name in the index that is no plain file name,
+// RESOURCE_EXHAUSTED; nothing of a declared size is allocated before it was checked.
 absl::StatusOr<ForeignFiles> ReadForeignFiles(const std::string& dir);
+
+// The same without the weights, of which nothing is read: no `weights`, no `verified`.
+absl::StatusOr<ForeignFiles> ReadForeignTexts(const std::string& dir);
 
 }  // namespace mnemon

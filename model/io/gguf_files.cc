@@ -27,6 +27,19 @@
 namespace mnemon {
 namespace {
 
+// All but the model and its weights.
+absl::StatusOr<ForeignFiles> TextsOf(const Gguf& gguf) {
+  ForeignFiles files;
+  absl::StatusOr<std::optional<std::string>> tokenizer = GgufTokenizerJson(gguf);
+  files.no_tokenizer = tokenizer.status();
+  if (tokenizer.ok()) files.tokenizer_json = *std::move(tokenizer);
+  MNEMON_ASSIGN_OR_RETURN(files.tokenizer_config_json, GgufTokenizerConfig(gguf));
+  if (const auto* chat = gguf.Find<std::string>("tokenizer.chat_template")) {
+    files.chat_template_jinja = *chat;
+  }
+  return files;
+}
+
 // What a file holds, and its numbers, to be made.
 struct OpenedGguf {
   std::shared_ptr<const MappedFile> file;
@@ -36,20 +49,14 @@ struct OpenedGguf {
 
 absl::StatusOr<OpenedGguf> OpenGguf(const std::string& path, MadeNumbers numbers) {
   MNEMON_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
-  OpenedGguf opened{.file = std::make_shared<const MappedFile>(std::move(mapped))};
+  OpenedGguf opened;
+  opened.file = std::make_shared<const MappedFile>(std::move(mapped));
   const std::string_view image = opened.file->view();
   MNEMON_ASSIGN_OR_RETURN(const Gguf gguf, ParseGguf(image));
   MNEMON_ASSIGN_OR_RETURN(GgufModel model, ReadGgufModel(gguf, image));
-  ForeignFiles& files = opened.files;
-  files.config_json = std::move(model.config_json);
-  files.generation_config_json = std::move(model.generation_config_json);
-  absl::StatusOr<std::optional<std::string>> tokenizer = GgufTokenizerJson(gguf);
-  files.no_tokenizer = tokenizer.status();
-  if (tokenizer.ok()) files.tokenizer_json = *std::move(tokenizer);
-  MNEMON_ASSIGN_OR_RETURN(files.tokenizer_config_json, GgufTokenizerConfig(gguf));
-  if (const auto* chat = gguf.Find<std::string>("tokenizer.chat_template")) {
-    files.chat_template_jinja = *chat;
-  }
+  MNEMON_ASSIGN_OR_RETURN(opened.files, TextsOf(gguf));
+  opened.files.config_json = std::move(model.config_json);
+  opened.files.generation_config_json = std::move(model.generation_config_json);
   MNEMON_ASSIGN_OR_RETURN(opened.weights,
                           GgufWeights::Make(image, std::move(model.tensors), numbers));
   return opened;
@@ -117,6 +124,17 @@ bool IsGgufFile(const std::string& path) {
 absl::StatusOr<ForeignFiles> ReadGgufFiles(const std::string& path) {
   return CatchOutOfMemory(Quoted(path), [&]() -> absl::StatusOr<ForeignFiles> {
     absl::StatusOr<ForeignFiles> files = ReadGguf(path);
+    if (!files.ok()) return Annotated(files.status(), Quoted(path));
+    return files;
+  });
+}
+
+absl::StatusOr<ForeignFiles> ReadGgufTexts(const std::string& path) {
+  return CatchOutOfMemory(Quoted(path), [&]() -> absl::StatusOr<ForeignFiles> {
+    MNEMON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    const absl::StatusOr<Gguf> gguf = ParseGguf(file.view());
+    if (!gguf.ok()) return Annotated(gguf.status(), Quoted(path));
+    absl::StatusOr<ForeignFiles> files = TextsOf(*gguf);
     if (!files.ok()) return Annotated(files.status(), Quoted(path));
     return files;
   });

@@ -20,6 +20,10 @@ bool IsGgufFile(const std::string& path);
 // why is told. While the file is read, it must not be cut short.
 absl::StatusOr<ForeignFiles> ReadGgufFiles(const std::string& path);
 
+// The tokenizer and the chat template alone, of any architecture: no `config_json`, no
+// `weights`, no `verified`.
+absl::StatusOr<ForeignFiles> ReadGgufTexts(const std::string& path);
+
 // Writes them as a directory at `dir`, whole or not at all, with numbers as bfloat16
 // where some of the file are in blocks, else as they are. ALREADY_EXISTS where
 // something is at `dir`; errors as of ReadGgufFiles and WriteDirectoryDurably. Of the

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -57,6 +58,7 @@ int64_t MaxSafetensorsFile() {
 }
 
 absl::StatusOr<Safetensors> Safetensors::Read(const std::string& path) {
+  MNEMON_RETURN_IF_ERROR(CheckFileKind(path, FileKind::kSafetensors));
   if (IsPickleName(path)) {
     return absl::InvalidArgumentError(
         StrCat(Quoted(path),

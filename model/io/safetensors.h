@@ -64,7 +64,7 @@ inline constexpr int64_t kMaxSafetensorsRank = 64;
 inline constexpr int64_t kMaxSafetensorsMetadata = 16 << 20;
 
 // A name that stands for pickle (.pt, .pth, .bin, .ckpt, .pkl, .pickle): such files are
-// refused by name and never opened.
+// refused, whatever they hold.
 bool IsPickleName(std::string_view path);
 
 // Bytes of a tensor; nullopt when they overflow, -1 when a sub-byte type does not end
@@ -88,7 +88,7 @@ int64_t MaxSafetensorsFile();
 // construction, but for what is released.
 class Safetensors {
  public:
-  // Errors of ReadFile and ParseSafetensors, prefixed with the path.
+  // Errors of CheckFileKind, ReadFile and ParseSafetensors, prefixed with the path.
   static absl::StatusOr<Safetensors> Read(const std::string& path);
   // Waits for the header alone. Errors of FileBytes::Await and ParseSafetensors.
   static absl::StatusOr<Safetensors> FromBytes(std::shared_ptr<FileBytes> file);

@@ -14,6 +14,7 @@
 #include "model/families/families.h"
 #include "model/io/foreign_files.h"
 #include "model/io/gguf_files.h"
+#include "model/io/other_paths.h"
 #include "model/load/generation_config.h"
 #include "nlohmann/json.hpp"
 
@@ -80,6 +81,16 @@ absl::StatusOr<ModelFiles> CheckOwn(const CheckpointFiles& files) {
   return checked;
 }
 
+absl::Status QuantizedWeights(std::string_view tensor) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      StrCat(
+          "model.safetensors: ", Quoted(tensor),
+          " is quantised by GPTQ or AWQ, which is not supported: take the model that "
+          "was quantised, or a GGUF file of it"),
+      {.reason = "UNSUPPORTED_MODEL"});
+}
+
 absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
                                         std::vector<std::string>& ignored) {
   MNEMON_ASSIGN_OR_RETURN(ForeignModel model, ReadForeignModel(files.config_json));
@@ -95,6 +106,8 @@ absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
   for (const Safetensors& file : files.weights.files()) {
     for (const TensorInfo& tensor : file.header().tensors) {
       prefixed = prefixed || tensor.name.starts_with(model.prefix);
+      // As GPTQ and AWQ write, of which config.json need not tell.
+      if (tensor.name.ends_with(".qweight")) return QuantizedWeights(tensor.name);
     }
   }
   ModelFiles checked;
@@ -177,6 +190,7 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& given,
     MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadGgufFiles(given));
     return check_foreign(std::move(files), given);
   }
+  MNEMON_RETURN_IF_ERROR(CheckIsDirectory(given));
   if (const auto dir = FindForeignDirectory(given); dir.has_value()) {
     MNEMON_ASSIGN_OR_RETURN(ForeignFiles files, ReadForeignFiles(*dir));
     return check_foreign(std::move(files), *dir);

@@ -54,10 +54,10 @@ struct ModelFiles {
 };
 
 // Reads and checks the model in `dir` (which may be a link such as run/last, or a GGUF
-// file), but for what only `verified` can tell. Errors are those of ReadFile,
-// INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or
-// INTERNAL, and name the file or `dir`, and every fault; nothing of a declared size is
-// allocated before it was checked.
+// file), but for what only `verified` can tell. Errors are those of ReadFile
+// and CheckIsDirectory, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS,
+// RESOURCE_EXHAUSTED or INTERNAL, and name the file or `dir`, and every fault; nothing
+// of a declared size is allocated before it was checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 

@@ -215,8 +215,9 @@ TEST(ForeignConfig, NothingIsIgnoredThatChangesLogits) {
   using testing::HasSubstr;
   EXPECT_EQ(fault(""), "");
   EXPECT_EQ(fault(R"(, "unknown": null, "rope_scaling": null)"), "");
-  EXPECT_THAT(fault(R"(, "quantization_config": {"bits": 4})"),
-              HasSubstr("quantization_config is not known"));
+  EXPECT_THAT(
+      fault(R"(, "quantization_config": {"bits": 4, "quant_method": "gptq"})"),
+      HasSubstr("quantization_config: weights quantised by 'gptq' are not supported"));
   EXPECT_THAT(fault(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2})"),
               HasSubstr(R"(rope_scaling.rope_type is "dynamic", supported: default)"));
   EXPECT_THAT(fault(R"(, "rope_scaling": {"type": "linear"})"),

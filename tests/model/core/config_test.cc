@@ -75,6 +75,21 @@ TEST(ParseConfig, OneErrorListsEveryFault) {
   }
 }
 
+TEST(ParseConfig, AFileOfAnotherProgramIsNotListed) {
+  const auto config = ParseConfig(
+      R"({"d_model": 2560, "n_layer": 64, "vocab_size": 50277, "ssm_cfg": {}})");
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(config.status().message(),
+            "config: no configuration of mnemon: it names no architecture, and most of "
+            "its keys are others, as 'n_layer'");
+  // One key more or less is a mistake.
+  EXPECT_THAT(std::string(ParseConfig(R"({"d_model": 8, "heads": 2, "n_layer": 1})")
+                              .status()
+                              .message()),
+              testing::AllOf(HasSubstr("missing key architecture"),
+                             HasSubstr("unknown key 'n_layer'")));
+}
+
 TEST(ParseConfig, RefusesBadValues) {
   const std::pair<const char*, const char*> cases[] = {
       {"d_model", "0"},

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Beginnings of files of every kind of base/file_kind.h, as their programs write them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file_kind.h"
+
+namespace mnemon {
+
+using KindAndBeginning = std::pair<FileKind, std::string>;
+
+// What FindFileKind tells; several of some kinds.
+std::vector<KindAndBeginning> FilesOfKinds();
+// What FindJsonKind tells.
+std::vector<KindAndBeginning> JsonOfKinds();
+
+}  // namespace mnemon
