@@ -313,7 +313,7 @@ struct CommandLine::Impl {
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
         continue;
       }
-      option->envname(EnvironmentName(binary, option->get_lnames().back()));
+      option->envname(EnvironmentName(binary, option->get_lnames().front()));
     }
     for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
       SetEnvironmentNames(*sub);

@@ -66,7 +66,8 @@ class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
   // `name`: "--flag", or bare for a positional argument; "--flag,--other" has a second
-  // name, which the environment variable is called after. `target` must outlive Run.
+  // name; the environment variable is called after the first. `target` must outlive
+  // Run.
   Flag Add(const std::string& name, FlagTarget target, const std::string& help);
 
  private:

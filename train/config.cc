@@ -52,6 +52,11 @@ struct Choices<Initialisation> {
   static constexpr auto names = std::to_array<std::string_view>({"sane", "reference"});
 };
 
+template <>
+struct Choices<UnknownCharacters> {
+  static constexpr auto names = kUnknownCharactersNames;
+};
+
 template <class E>
 std::string_view NameOf(E value) {
   return Choices<E>::names[static_cast<size_t>(value)];

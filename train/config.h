@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "model/families/config.h"
 #include "model/sequence/model.h"
+#include "model/text/tokenizer.h"
 
 namespace mnemon {
 
@@ -37,6 +38,8 @@ struct DataOptions {
   std::string text;
   // "char", "byte", or the path of a tokenizer, as of OpenTokenizer.
   std::string tokenizer = "char";
+  // Of a tokenizer of characters; kAsModel: as that of `tokenizer`.
+  UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
   double validation = 0.1;
   LoaderKind loader = LoaderKind::kShuffled;
   int64_t seq_len = 64;  // T
@@ -128,7 +131,10 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
         "recall: drawn sequences, see train/configs/tasks");
   visit("data.text", c.data.text, text, "file to train on");
   visit("data.tokenizer", c.data.tokenizer, text,
-        "char, byte, or a tokenizer.json, or a directory with one");
+        "char, byte, or a tokenizer.json, or a model that has one");
+  visit("data.unknown_characters", c.data.unknown_characters, text,
+        "of the tokenizer that is saved: what becomes of characters that it lacks; "
+        "as_model: as data.tokenizer has it, else refuse");
   visit("data.validation", c.data.validation, Limits{0.001, 0.9},
         "fraction of the text, its last part, kept for validation");
   visit("data.loader", c.data.loader, text,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "toml++/toml.h"
@@ -130,6 +131,7 @@ absl::StatusOr<TrainConfig> LoadTrainConfig(const std::string& path,
   // People may keep configurations behind links; ReadFile takes regular files only.
   std::error_code error;
   std::string real = std::filesystem::canonical(path, error).string();
+  MNEMON_RETURN_IF_ERROR(CheckFileKind(path));
   MNEMON_ASSIGN_OR_RETURN(std::string text,
                           ReadFile(error ? path : real, kMaxConfigBytes));
   return ParseTrainConfig(text, path, overrides);

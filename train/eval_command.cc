@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -27,6 +28,7 @@
 #include "train/task.h"
 #include "train/text_evaluation.h"
 #include "train/text_task.h"
+#include "train/unknown_characters.h"
 
 namespace mnemon {
 namespace {
@@ -41,6 +43,7 @@ struct EvalFlags {
   std::string text;
   std::string form = "sequence";
   int64_t window = 0;  // 0 = data.seq_len of the training, or kDefaultWindow
+  std::string unknown_characters;
   ComputeFlags compute;
 };
 
@@ -120,6 +123,23 @@ int64_t Characters(std::string_view text) {
                        [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
+// What became of unknown characters, where there are some: "; unknown characters left
+// out: 3".
+std::string UnknownFound(const Tokenizer& tokenizer, std::string_view text,
+                         UnknownCharacters unknown) {
+  const UnknownCharacters own = tokenizer.unknown_characters();
+  if (unknown == UnknownCharacters::kAsModel) unknown = own;
+  if (own == UnknownCharacters::kAsModel || unknown == UnknownCharacters::kRefuse) {
+    return "";
+  }
+  const auto known = tokenizer.EncodeWith(text, UnknownCharacters::kSkip);
+  const int64_t count = Characters(text) - static_cast<int64_t>(known->size());
+  if (count == 0) return "";
+  return StrCat(
+      "; unknown characters ",
+      unknown == UnknownCharacters::kSkip ? "left out: " : "replaced: ", count);
+}
+
 absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
                       const Compute& compute) {
   if (loaded.tokenizer == nullptr) {
@@ -128,8 +148,17 @@ absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
   }
   MNEMON_ASSIGN_OR_RETURN(const int64_t window, WindowLength(flags, loaded));
   MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text));
-  const auto tokens = loaded.tokenizer->Encode(text);
-  if (!tokens.ok()) return Annotated(tokens.status(), Quoted(flags.text));
+  const UnknownCharacters unknown = UnknownCharactersOf(flags.unknown_characters);
+  const auto tokens = loaded.tokenizer->EncodeWith(text, unknown);
+  if (!tokens.ok()) {
+    if (const auto kind = FindFileKind(text)) return WrongKind(flags.text, *kind);
+    return Annotated(tokens.status(), Quoted(flags.text));
+  }
+  // A token of a tokenizer of characters is one of them.
+  const bool of_characters =
+      loaded.tokenizer->unknown_characters() != UnknownCharacters::kAsModel;
+  const int64_t seen =
+      of_characters ? static_cast<int64_t>(tokens->size()) : Characters(text);
 
   // What is carried is inputs: windows are segments of one text.
   const Attention* attention = FirstBlock<Attention>(loaded.description);
@@ -154,15 +183,16 @@ absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
                    *feed, [&](int64_t n) { progress.Advance(n); });
   if (!found.ok()) return Annotated(found.status(), Quoted(flags.text));
   const int64_t characters =
-      Characters(text) - Characters(loaded.tokenizer->TokenBytes(tokens->front()));
+      seen - Characters(loaded.tokenizer->TokenBytes(tokens->front()));
   const double nats =
       found->nats / static_cast<double>(std::max<int64_t>(1, characters));
   progress.Say(absl::StrFormat(
       "%.4f nats per character (%.4f bits), accuracy %.4f\n"
       "%d characters, %d tokens, all but the first predicted; windows of %d tokens, "
-      "memory %s; %s form",
-      nats, nats / std::log(2.0), found->accuracy(), Characters(text), tokens->size(),
-      window, kept ? "kept from one to the next" : "fresh in each", flags.form));
+      "memory %s; %s form%s",
+      nats, nats / std::log(2.0), found->accuracy(), seen, tokens->size(), window,
+      kept ? "kept from one to the next" : "fresh in each", flags.form,
+      UnknownFound(*loaded.tokenizer, text, unknown)));
   return absl::OkStatus();
 }
 
@@ -247,6 +277,7 @@ void AddEvalCommand(CommandLine& line) {
       .Add("--window", &flags->window,
            "Tokens per window; 0 = data.seq_len of the training, or 128 without one")
       .Between(0, 1 << 24);
+  AddUnknownCharactersFlag(command, flags->unknown_characters);
   AddStepComputeFlags(command, flags->compute);
 }
 

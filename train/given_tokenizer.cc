@@ -5,15 +5,17 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/text/chat_template.h"
+#include "train/open_tokenizer.h"
 
 namespace mnemon {
 namespace {
 
-constexpr int64_t kMaxTokenizerBytes = 64 << 20;
+constexpr int64_t kMaxAlphabetBytes = 64 << 20;
 constexpr int64_t kMaxTokenizerConfigBytes = 1 << 20;
 constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
 
@@ -35,31 +37,41 @@ std::string WithNewlines(std::string_view text) {
 
 Made OfChars(std::string_view text) { return MakeCharTokenizer(WithNewlines(text)); }
 
-Made OfJson(std::string_view json) { return ParseTokenizer(json); }
+// The tokenizer that `make` makes of the text in the file.
+template <int64_t kMaxBytes, Made (*make)(std::string_view text)>
+Made OfText(const std::string& path) {
+  MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxBytes));
+  Made made = make(text);
+  if (made.ok()) return made;
+  if (const auto kind = FindFileKind(text)) return WrongKind(path, *kind);
+  return Annotated(made.status(), Quoted(path));
+}
 
 // One way to give a tokenizer.
 struct Source {
   const char* flag;
   std::string GivenTokenizer::*path;
-  int64_t max_bytes;
-  Made (*make)(std::string_view content);
+  Made (*make)(const std::string& path);
   const char* hint;  // for a wrong size
 };
 constexpr Source kSources[] = {
-    {"--tokenizer", &GivenTokenizer::tokenizer, kMaxTokenizerBytes, OfJson,
+    {"--tokenizer", &GivenTokenizer::tokenizer, OpenTokenizer,
      "give the one that the model was trained with"},
-    {"--chars", &GivenTokenizer::chars, kMaxTextBytes, OfChars,
+    {"--chars", &GivenTokenizer::chars, OfText<kMaxTextBytes, OfChars>,
      "give the text that the model was trained on, as much of it"},
-    {"--alphabet", &GivenTokenizer::alphabet, kMaxTokenizerBytes,
-     MakeOrderedCharTokenizer, "a newline at the end of the file counts"},
+    {"--alphabet", &GivenTokenizer::alphabet,
+     OfText<kMaxAlphabetBytes, MakeOrderedCharTokenizer>,
+     "a newline at the end of the file counts"},
 };
 
 }  // namespace
 
 void AddTokenizerFlags(Command& command, GivenTokenizer& given) {
   constexpr char kNone[] = "none, only token ids work";
-  Flag tokenizer =
-      command.Add("--tokenizer", &given.tokenizer, "Its tokenizer.json").Default(kNone);
+  Flag tokenizer = command
+                       .Add("--tokenizer", &given.tokenizer,
+                            "Its tokenizer.json, or a model that has it")
+                       .Default(kNone);
   Flag chars =
       command
           .Add("--chars", &given.chars,
@@ -94,15 +106,13 @@ Made ReadTokenizer(const GivenTokenizer& given, int64_t vocab) {
   for (const Source& source : kSources) {
     const std::string& path = given.*source.path;
     if (path.empty()) continue;
-    MNEMON_ASSIGN_OR_RETURN(const std::string content,
-                            ReadFile(path, source.max_bytes));
-    Made made = source.make(content);
-    const std::string name = StrCat(source.flag, " ", Quoted(path));
-    if (!made.ok()) return Annotated(made.status(), name);
+    Made made = source.make(path);
+    if (!made.ok()) return Annotated(made.status(), source.flag);
     if ((*made)->size() != vocab) {
       return absl::InvalidArgumentError(
-          StrCat(name, " has ", (*made)->size(), " tokens, the model has a vocab of ",
-                 vocab, ": ", source.hint, "; it has ", (*made)->Describe()));
+          StrCat(source.flag, " ", Quoted(path), " has ", (*made)->size(),
+                 " tokens, the model has a vocab of ", vocab, ": ", source.hint,
+                 "; it has ", (*made)->Describe()));
     }
     return made;
   }

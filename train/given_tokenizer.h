@@ -14,7 +14,7 @@ namespace mnemon {
 
 // Paths; at most one is not empty.
 struct GivenTokenizer {
-  std::string tokenizer;  // a tokenizer.json
+  std::string tokenizer;  // as of OpenTokenizer
   std::string chars;      // a text, whose characters are sorted by code point
   std::string alphabet;   // the characters in the order of their ids
   std::string config;     // a tokenizer_config.json; may be given beside any of them

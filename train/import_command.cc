@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/families/families.h"
@@ -42,6 +43,7 @@ absl::Status ImportGguf(const ImportFlags& flags) {
     return UsageError("--from gguf takes FILE and --out alone");
   }
   if (!IsGgufFile(flags.file)) {
+    MNEMON_RETURN_IF_ERROR(CheckFileKind(flags.file));
     return absl::InvalidArgumentError(StrCat(Quoted(flags.file), " is no GGUF file"));
   }
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(flags.file));
@@ -75,6 +77,7 @@ absl::Status RunImport(const ImportFlags& flags) {
   const absl::StatusOr<ImportedModel> imported =
       ImportLabml(config, weights, flags.convert_000);
   if (!imported.ok()) {
+    if (const auto kind = FindJsonKind(config)) return WrongKind(flags.config, *kind);
     return Annotated(imported.status(),
                      StrCat(Quoted(flags.config), " with ", Quoted(flags.weights)));
   }

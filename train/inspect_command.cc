@@ -109,6 +109,10 @@ absl::Status RunInspect(const std::string& checkpoint, const Compute& compute) {
     tokenizer =
         StrCat(json["model"].value("type", "BPE"), ", ", loaded.tokenizer->size(),
                " tokens; ", loaded.tokenizer->Describe());
+    const UnknownCharacters unknown = loaded.tokenizer->unknown_characters();
+    if (unknown != UnknownCharacters::kAsModel) {
+      tokenizer += StrCat("; unknown characters: ", Name(unknown));
+    }
   }
   const bool int8 = loaded.format == WeightFormat::kInt8;
   const std::string& numerics = loaded.decoder != nullptr

@@ -19,6 +19,7 @@
 #include "model/text/detokenizer.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
+#include "train/unknown_characters.h"
 
 namespace mnemon {
 namespace {
@@ -35,6 +36,7 @@ struct SampleFlags {
   RequestedSampling penalties;
   bool ids = false;
   bool ignore_end = false;
+  std::string unknown_characters;
   ComputeFlags compute;
 };
 
@@ -65,11 +67,16 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
       return UsageError(StrCat("--prompt: ", Quoted(flags.checkpoint),
                                " has no tokenizer.json: use --prompt-tokens"));
     }
-    absl::StatusOr<std::vector<int32_t>> ids = loaded.tokenizer->Encode(flags.prompt);
+    absl::StatusOr<std::vector<int32_t>> ids = loaded.tokenizer->EncodeWith(
+        flags.prompt, UnknownCharactersOf(flags.unknown_characters));
     if (!ids.ok()) return Annotated(ids.status(), "--prompt");
     const auto before = loaded.tokenizer->before_text();
     ids->insert(ids->begin(), before.begin(), before.end());
-    return ids;
+    if (!ids->empty()) return ids;
+    return absl::InvalidArgumentError(
+        StrCat("--prompt: all of its characters are unknown and left out; the model "
+               "knows ",
+               loaded.tokenizer->Describe()));
   }
   std::vector<int32_t> ids;
   for (const int64_t id : flags.prompt_tokens) {
@@ -211,7 +218,7 @@ void AddSampleCommand(CommandLine& line) {
       .WithCommas()
       .Default("no ids");
   command
-      .Add("--tokens,--max-tokens", &flags->tokens,
+      .Add("--max-tokens,--tokens", &flags->tokens,
            "Tokens to generate at most, under either name")
       .Required()
       .Between(0, INT32_MAX);
@@ -248,6 +255,7 @@ void AddSampleCommand(CommandLine& line) {
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
   command.Add("--ignore-eos", &flags->ignore_end,
               "Go on after the model's own end token, as behind --prompt-tokens");
+  AddUnknownCharactersFlag(command, flags->unknown_characters);
   AddStepComputeFlags(command, flags->compute);
 }
 

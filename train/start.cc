@@ -17,6 +17,7 @@
 #include "model/blocks/attention/alibi.h"
 #include "model/compute/tensor_names.h"
 #include "model/sequence/load.h"
+#include "model/text/char_tokenizer.h"
 
 namespace mnemon {
 namespace {
@@ -159,6 +160,12 @@ class FromCausal {
   const Tensors& causal_;
 };
 
+// What its tokens are, whatever becomes of characters that it lacks.
+std::string TokensOf(const Tokenizer& tokenizer) {
+  const auto refusing = WithUnknownCharacters(tokenizer, UnknownCharacters::kRefuse);
+  return (refusing != nullptr ? *refusing : tokenizer).ToJson();
+}
+
 absl::Status NoStart(const std::string& from, const std::vector<std::string>& faults) {
   return absl::InvalidArgumentError(
       StrCat("train.from: ", Quoted(from),
@@ -177,7 +184,7 @@ absl::Status StartFrom(const std::string& from, const Task& task,
     return NoStart(from, {"it is a " + loaded.architecture + " of another project"});
   }
   if (loaded.tokenizer != nullptr && task.tokenizer() != nullptr &&
-      loaded.tokenizer->ToJson() != task.tokenizer()->ToJson()) {
+      TokensOf(*loaded.tokenizer) != TokensOf(*task.tokenizer())) {
     return NoStart(from, {"its tokens are others than those of data.text"});
   }
   Tensors tensors = TensorsOf(*loaded.model);

@@ -13,9 +13,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/io/foreign_files.h"
+#include "model/io/gguf_files.h"
 #include "model/text/chat_files.h"
 #include "model/text/jinja/template.h"
 #include "nlohmann/json.hpp"
@@ -43,10 +46,25 @@ absl::StatusOr<std::optional<std::string>> ReadIfThere(const Directory& director
   return *std::move(text);
 }
 
+absl::StatusOr<ChatFiles> ChatFilesOf(const ForeignFiles& files) {
+  return FindChatTemplate({.chat_template_jinja = files.chat_template_jinja,
+                           .tokenizer_config_json = files.tokenizer_config_json,
+                           .chat_template_json = files.chat_template_json});
+}
+
 absl::StatusOr<ChatFiles> ReadChatFiles(const std::string& path) {
+  if (IsGgufFile(path)) {
+    MNEMON_ASSIGN_OR_RETURN(const ForeignFiles files, ReadGgufTexts(path));
+    return ChatFilesOf(files);
+  }
+  if (const auto found = FindForeignDirectory(path); found.has_value()) {
+    MNEMON_ASSIGN_OR_RETURN(const ForeignFiles files, ReadForeignTexts(*found));
+    return ChatFilesOf(files);
+  }
   ChatFileTexts texts;
   std::error_code failed;
   if (!std::filesystem::is_directory(path, failed)) {
+    MNEMON_RETURN_IF_ERROR(CheckFileKind(path));
     MNEMON_ASSIGN_OR_RETURN(texts.chat_template_jinja,
                             ReadFile(path, jinja::kMaxSourceBytes));
     return FindChatTemplate(texts);
@@ -103,7 +121,7 @@ absl::Status RunTemplateRender(const TemplateFlags& flags) {
   MNEMON_ASSIGN_OR_RETURN(const absl::CivilSecond now, TimeOf(flags.now));
   MNEMON_ASSIGN_OR_RETURN(const ChatFiles files, ReadChatFiles(flags.checkpoint));
   if (!files.source.has_value()) {
-    return absl::NotFoundError(StrCat(flags.checkpoint,
+    return absl::NotFoundError(StrCat(Quoted(flags.checkpoint),
                                       " has no chat template: chat_template.jinja, or "
                                       "chat_template in tokenizer_config.json or "
                                       "chat_template.json"));
@@ -146,6 +164,7 @@ void AddTemplateCommand(CommandLine& line) {
       "a "
       "line, or {\"error\": ..}.",
       {"mnemon-train template render --checkpoint model chats.jsonl",
+       "mnemon-train template render --checkpoint model.gguf chats.jsonl",
        "mnemon-train template render --checkpoint chat_template.jinja < chats.jsonl",
        "echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | "
        "mnemon-train "
@@ -157,7 +176,7 @@ void AddTemplateCommand(CommandLine& line) {
       "variables, or an object of them as kwargs; - is standard input");
   command
       .Add("--checkpoint", &flags->checkpoint,
-           "Model directory of Hugging Face, or a template")
+           "Model directory of Hugging Face, GGUF file, or a template")
       .Required();
   command
       .Add("--now", &flags->now,

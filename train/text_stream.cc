@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -29,6 +30,10 @@ absl::StatusOr<TextStream> TextStream::Open(const std::vector<std::string>& path
   for (const std::string& path : paths) {
     MNEMON_ASSIGN_OR_RETURN(LargeFile file,
                             LargeFile::Open(path, std::numeric_limits<int64_t>::max()));
+    // Any other file may be a text, of bytes at least.
+    if (FindFileKind(BeginningOf(file)) == FileKind::kLfsPointer) {
+      return WrongKind(path, FileKind::kLfsPointer);
+    }
     if (IsTokenFile(path)) {
       return absl::InvalidArgumentError(
           StrCat(Quoted(path), " is a token file, and a text is needed"));
@@ -57,12 +62,21 @@ absl::Status TextStream::Read(int64_t begin, std::span<char> to) const {
   return absl::OkStatus();
 }
 
-std::string TextStream::PlaceOf(int64_t offset) const {
+const TextStream::Piece& TextStream::PieceOf(int64_t offset) const {
   auto piece = pieces_.begin();
   while (piece + 1 != pieces_.end() && offset >= piece->begin + piece->file.size()) {
     ++piece;
   }
-  return StrCat(Quoted(piece->file.path()), " at byte ", offset - piece->begin);
+  return *piece;
+}
+
+std::string TextStream::PlaceOf(int64_t offset) const {
+  const Piece& piece = PieceOf(offset);
+  return StrCat(Quoted(piece.file.path()), " at byte ", offset - piece.begin);
+}
+
+absl::Status TextStream::CheckKind(int64_t offset) const {
+  return CheckFileKind(PieceOf(offset).file);
 }
 
 absl::Status TextStream::CheckUnchanged() const {

@@ -18,8 +18,8 @@ namespace mnemon {
 // The files one behind the other. Safe for concurrent use.
 class TextStream {
  public:
-  // Errors name the file and are those of LargeFile; INVALID_ARGUMENT for a token file,
-  // and where all are empty.
+  // Errors name the file and are those of LargeFile; INVALID_ARGUMENT for a token file
+  // or a Git LFS pointer, and where all are empty.
   static absl::StatusOr<TextStream> Open(const std::vector<std::string>& paths);
 
   int64_t size() const { return size_; }
@@ -27,6 +27,8 @@ class TextStream {
   absl::Status Read(int64_t begin, std::span<char> to) const;
   // Where byte `offset` of the text is, for messages: "'b.txt' at byte 12".
   std::string PlaceOf(int64_t offset) const;
+  // CheckFileKind of the file with that byte, for what is no text.
+  absl::Status CheckKind(int64_t offset) const;
   // DATA_LOSS when a file changed since it was opened.
   absl::Status CheckUnchanged() const;
 
@@ -36,6 +38,7 @@ class TextStream {
     LargeFile file;
     int64_t begin;
   };
+  const Piece& PieceOf(int64_t offset) const;
 
   std::vector<Piece> pieces_;
   int64_t size_ = 0;

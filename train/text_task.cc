@@ -9,10 +9,12 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/text/char_tokenizer.h"
 #include "train/open_tokenizer.h"
 #include "train/token_file.h"
 
@@ -62,6 +64,10 @@ class TextTask final : public Task {
       return std::vector<int32_t>(tokens.begin(), tokens.end());
     }
     auto prompt = source_.tokenizer->Encode(wanted);
+    if (prompt.ok() && prompt->empty()) {
+      return absl::InvalidArgumentError(
+          "sample.prompt: all of its characters are unknown and left out");
+    }
     if (prompt.ok()) return prompt;
     return absl::InvalidArgumentError(
         StrCat("sample.prompt: ", std::string(prompt.status().message())));
@@ -96,16 +102,36 @@ absl::Status CheckTokenizer(const TokenFile& file, const DataOptions& options) {
              "that they were made with"));
 }
 
+// Null where data.unknown_characters leaves `tokenizer` as it is.
+absl::StatusOr<std::unique_ptr<Tokenizer>> WithOption(const Tokenizer& tokenizer,
+                                                      const DataOptions& options) {
+  if (options.unknown_characters == UnknownCharacters::kAsModel) return nullptr;
+  auto made = WithUnknownCharacters(tokenizer, options.unknown_characters);
+  if (made != nullptr) return made;
+  return InvalidField(
+      "data.unknown_characters",
+      StrCat("data.unknown_characters = ", Name(options.unknown_characters),
+             ": the tokenizer knows every text, it is not one of characters: leave the "
+             "key out"));
+}
+
 absl::StatusOr<std::unique_ptr<Task>> LoadTokenFileTask(const DataOptions& options) {
   auto opened = TokenFile::Open(options.text);
   if (!opened.ok()) return Annotated(opened.status(), "data.text");
   const std::shared_ptr<const TokenFile> file = *std::move(opened);
   MNEMON_RETURN_IF_ERROR(CheckTokenizer(*file, options));
+  struct Held {
+    std::shared_ptr<const TokenFile> file;
+    std::unique_ptr<Tokenizer> tokenizer;  // null: the file's
+  };
+  const auto held = std::make_shared<Held>(Held{file, nullptr});
+  MNEMON_ASSIGN_OR_RETURN(held->tokenizer, WithOption(file->tokenizer(), options));
   const TokenView tokens = file->tokens();
   const int64_t split = SplitOf(tokens.size(), options);
   return std::make_unique<TextTask>(
-      TextSource{.owner = file,
-                 .tokenizer = &file->tokenizer(),
+      TextSource{.owner = held,
+                 .tokenizer = held->tokenizer != nullptr ? held->tokenizer.get()
+                                                         : &file->tokenizer(),
                  .train = tokens.Part(0, split),
                  .validation = tokens.Part(split, tokens.size() - split),
                  .sha256 = file->sha256()});
@@ -129,6 +155,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   const std::string real = std::filesystem::canonical(path, error).string();
   MNEMON_ASSIGN_OR_RETURN(std::string text,
                           ReadFile(error ? path : real, kMaxTextBytes));
+  if (FindFileKind(text) == FileKind::kLfsPointer) {
+    return WrongKind(path, FileKind::kLfsPointer);
+  }
   if (!BeginsTokenFile(text)) return text;
   return absl::InvalidArgumentError(
       StrCat(Quoted(path), " is a token file, and a text is needed"));
@@ -149,25 +178,38 @@ absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {
     auto tokenizer = OpenTokenizer(options.tokenizer);
     if (!tokenizer.ok()) {
       return Annotated(tokenizer.status(),
-                       "data.tokenizer is char, byte, a tokenizer.json or a directory "
-                       "with one");
+                       "data.tokenizer is char, byte, a tokenizer.json or a model that "
+                       "has one");
     }
     parts.tokenizer = *std::move(tokenizer);
-    // Other tokens than those of the text alone: another content.
-    parts.sha256 = Sha256Hex(*text + parts.tokenizer->ToJson());
   } else {
     auto tokenizer = MakeCharTokenizer(*text);
     if (!tokenizer.ok()) {
+      if (const auto kind = FindFileKind(*text)) {
+        return Annotated(WrongKind(options.text, *kind), "data.text");
+      }
       return absl::InvalidArgumentError(StrCat(
           "data.text: ", options.text, ": ", std::string(tokenizer.status().message()),
           "; data.tokenizer = \"byte\" takes any file"));
     }
     parts.tokenizer = *std::move(tokenizer);
   }
-  MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, parts.tokenizer->Encode(*text));
-  const int64_t split = SplitOf(static_cast<int64_t>(tokens.size()), options);
-  parts.train.assign(tokens.begin(), tokens.begin() + split);
-  parts.validation.assign(tokens.begin() + split, tokens.end());
+  MNEMON_ASSIGN_OR_RETURN(auto other, WithOption(*parts.tokenizer, options));
+  if (other != nullptr) parts.tokenizer = std::move(other);
+  if (options.tokenizer != "char" && options.tokenizer != "byte") {
+    // Other tokens than those of the text alone: another content.
+    parts.sha256 = Sha256Hex(*text + parts.tokenizer->ToJson());
+  }
+  const auto tokens = parts.tokenizer->Encode(*text);
+  if (!tokens.ok()) {
+    if (const auto kind = FindFileKind(*text)) {
+      return Annotated(WrongKind(options.text, *kind), "data.text");
+    }
+    return Annotated(tokens.status(), StrCat("data.text: ", Quoted(options.text)));
+  }
+  const int64_t split = SplitOf(static_cast<int64_t>(tokens->size()), options);
+  parts.train.assign(tokens->begin(), tokens->begin() + split);
+  parts.validation.assign(tokens->begin() + split, tokens->end());
   return MakeTextTask(std::move(parts));
 }
 

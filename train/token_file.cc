@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 
@@ -16,7 +17,10 @@ absl::StatusOr<std::shared_ptr<const TokenFile>> TokenFile::Open(
     const std::string& path) {
   MNEMON_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   absl::StatusOr<ParsedTokenFile> parsed = ParseTokenFile(file.view());
-  if (!parsed.ok()) return Annotated(parsed.status(), Quoted(path));
+  if (!parsed.ok()) {
+    MNEMON_RETURN_IF_ERROR(CheckFileKind(path, FileKind::kTokenFile));
+    return Annotated(parsed.status(), Quoted(path));
+  }
   return std::shared_ptr<const TokenFile>(
       new TokenFile(std::move(file), *std::move(parsed)));
 }

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& path
   if (tokenizer.ok()) return tokenizer;
   return Annotated(
       tokenizer.status(),
-      "--tokenizer is char, byte, a tokenizer.json or a directory with one");
+      "--tokenizer is char, byte, a tokenizer.json or a model that has one");
 }
 
 // The byte of the text that was encoded at which `unknown` was found.
@@ -63,7 +63,8 @@ using Round = std::span<const TextBlock>;
 // What the first reading finds.
 struct Found {
   TextSurvey survey;
-  Sha256 hash;  // of the text
+  Sha256 hash;         // of the text
+  int64_t tokens = 0;  // where some characters are left out
 };
 
 class Tokenization {
@@ -86,7 +87,8 @@ class Tokenization {
     done_ += bytes;
     if (options_.progress) options_.progress(done_, 2 * text_.size());
   }
-  absl::Status Survey(bool characters, Found& found);
+  // `skipping`: a tokenizer that leaves characters out, else null.
+  absl::Status Survey(bool characters, const Tokenizer* skipping, Found& found);
   // Appends the tokens of `block` to `to`, as they lie in the file.
   absl::Status Encode(const Tokenizer& tokenizer, TokenWidth width,
                       const TextBlock& block, std::string& to) const;
@@ -109,8 +111,10 @@ absl::Status Tokenization::ForEach(
   });
 }
 
-absl::Status Tokenization::Survey(bool characters, Found& found) {
+absl::Status Tokenization::Survey(bool characters, const Tokenizer* skipping,
+                                  Found& found) {
   std::vector<TextSurvey> surveys(pool_.size());
+  std::vector<int64_t> tokens(pool_.size());
   TextBlocks blocks = Blocks();
   MNEMON_ASSIGN_OR_RETURN(Round round, blocks.Next());
   while (!round.empty()) {
@@ -122,18 +126,26 @@ absl::Status Tokenization::Survey(bool characters, Found& found) {
     std::vector<std::optional<int64_t>> wrong(count);
     absl::StatusOr<Round> next;
     // The hash, which must go through all bytes in turn, is the longest piece of work.
-    MNEMON_RETURN_IF_ERROR(ForEach(2 + count, [&](int worker, int64_t i) {
-      if (i == 0) {
-        found.hash.Update(all);
-      } else if (i == 1) {
-        next = blocks.Next();
-      } else {
-        wrong[i - 2] = surveys[worker].Add(round[i - 2].bytes);
-      }
-      return absl::OkStatus();
-    }));
+    MNEMON_RETURN_IF_ERROR(
+        ForEach(2 + count, [&](int worker, int64_t i) -> absl::Status {
+          if (i == 0) {
+            found.hash.Update(all);
+          } else if (i == 1) {
+            next = blocks.Next();
+          } else {
+            wrong[i - 2] = surveys[worker].Add(round[i - 2].bytes);
+            if (skipping != nullptr && !wrong[i - 2]) {
+              const auto known =
+                  skipping->EncodeWith(round[i - 2].bytes, options_.unknown);
+              if (!known.ok()) return known.status();
+              tokens[worker] += static_cast<int64_t>(known->size());
+            }
+          }
+          return absl::OkStatus();
+        }));
     for (int64_t i = 0; i < count; ++i) {
       if (!wrong[i]) continue;
+      MNEMON_RETURN_IF_ERROR(text_.CheckKind(round[i].begin + *wrong[i]));
       return absl::InvalidArgumentError(
           StrCat(text_.PlaceOf(round[i].begin + *wrong[i]),
                  " is not UTF-8; --tokenizer byte takes any file"));
@@ -142,12 +154,13 @@ absl::Status Tokenization::Survey(bool characters, Found& found) {
     MNEMON_ASSIGN_OR_RETURN(round, std::move(next));
   }
   for (const TextSurvey& survey : surveys) found.survey.Add(survey);
+  for (const int64_t some : tokens) found.tokens += some;
   return absl::OkStatus();
 }
 
 absl::Status Tokenization::Encode(const Tokenizer& tokenizer, TokenWidth width,
                                   const TextBlock& block, std::string& to) const {
-  const auto tokens = tokenizer.Encode(block.bytes);
+  const auto tokens = tokenizer.EncodeWith(block.bytes, options_.unknown);
   if (!tokens.ok()) {
     return absl::InvalidArgumentError(
         StrCat(text_.PlaceOf(block.begin + OffsetOf(tokens.status())),
@@ -225,8 +238,9 @@ absl::StatusOr<TokenizeResult> Tokenization::RunWhole(
   MNEMON_RETURN_IF_ERROR(text_.Read(0, text));
   const auto tokens = tokenizer->Encode(text);
   if (!tokens.ok()) {
-    return absl::InvalidArgumentError(
-        StrCat(text_.PlaceOf(OffsetOf(tokens.status())), " is not UTF-8"));
+    const int64_t offset = OffsetOf(tokens.status());
+    MNEMON_RETURN_IF_ERROR(text_.CheckKind(offset));
+    return absl::InvalidArgumentError(StrCat(text_.PlaceOf(offset), " is not UTF-8"));
   }
   TokenFileHeader header;
   header.count = static_cast<int64_t>(tokens->size());
@@ -270,9 +284,25 @@ absl::StatusOr<TokenizeResult> Tokenization::Run() {
     if (!header.tokenizer->divides()) return RunWhole(std::move(header.tokenizer));
   }
   const bool bytes = !own && IsByte(*header.tokenizer);
+  const Tokenizer* skipping = nullptr;
+  std::string treatment;  // of unknown characters, where it is not the tokenizer's
+  if (!own && !bytes) {
+    const UnknownCharacters model = header.tokenizer->unknown_characters();
+    const UnknownCharacters unknown =
+        options_.unknown == UnknownCharacters::kAsModel ? model : options_.unknown;
+    if (unknown == UnknownCharacters::kSkip) skipping = header.tokenizer.get();
+    if (unknown != model) treatment = Name(unknown);
+  }
   Found found;
-  MNEMON_RETURN_IF_ERROR(Survey(/*characters=*/!bytes, found));
-  header.count = bytes ? text_.size() : found.survey.characters();
+  MNEMON_RETURN_IF_ERROR(Survey(/*characters=*/!bytes, skipping, found));
+  header.count = bytes                 ? text_.size()
+                 : skipping != nullptr ? found.tokens
+                                       : found.survey.characters();
+  if (skipping != nullptr && found.tokens == 0) {
+    return absl::InvalidArgumentError(StrCat(
+        "--tokenizer ", Quoted(options_.tokenizer),
+        " knows no character of the texts; it has ", header.tokenizer->Describe()));
+  }
   if (!bytes) {
     auto natural = MakeCharTokenizerOf(found.survey.Alphabet());
     if (own) {
@@ -281,6 +311,7 @@ absl::StatusOr<TokenizeResult> Tokenization::Run() {
                json != natural->ToJson()) {
       // Other tokens than those of the text alone: another content.
       found.hash.Update(json);
+      found.hash.Update(treatment);
     }
   }
   header.sha256 = found.hash.HexDigest();

@@ -16,9 +16,11 @@ namespace mnemon {
 struct TokenizeOptions {
   std::vector<std::string> texts;  // one behind the other
   std::string out;
-  // "char": of all characters of the text; "byte"; else a tokenizer.json, or a
-  // checkpoint as of ReadCheckpoint that holds one.
+  // "char": of all characters of the text; "byte"; else as of OpenTokenizer.
   std::string tokenizer = "char";
+  // What becomes of characters that a given tokenizer of characters lacks. The file's
+  // tokenizer is that one.
+  UnknownCharacters unknown = UnknownCharacters::kAsModel;
   int threads = 1;
   int64_t block_bytes = int64_t{1} << 18;  // at least 8
   // Called now and then with the bytes read so far; the whole is `bytes`.
@@ -36,8 +38,8 @@ struct TokenizeResult {
 // and writes the file in the way of DurableFile: whole or not at all. Its bytes do not
 // depend on `threads` and `block_bytes`; memory, beside the tokenizer, only on these.
 // Errors name the file: INVALID_ARGUMENT, with the byte, for what is not UTF-8 or not
-// known to the tokenizer; DATA_LOSS where a text changes meanwhile; those of
-// DurableFile.
+// known to the tokenizer, and where no character is known; DATA_LOSS where a text
+// changes meanwhile; those of DurableFile.
 absl::StatusOr<TokenizeResult> TokenizeTexts(const TokenizeOptions& options);
 
 }  // namespace mnemon

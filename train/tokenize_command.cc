@@ -16,6 +16,7 @@
 #include "train/commands.h"
 #include "train/token_file.h"
 #include "train/tokenize.h"
+#include "train/unknown_characters.h"
 
 namespace mnemon {
 namespace {
@@ -24,6 +25,7 @@ struct TokenizeFlags {
   std::vector<std::string> texts;
   std::string out;
   std::string tokenizer = "char";
+  std::string unknown_characters;
   int32_t threads = 0;
 };
 
@@ -63,6 +65,7 @@ absl::Status RunTokenize(const TokenizeFlags& flags) {
       TokenizeTexts({.texts = flags.texts,
                      .out = flags.out,
                      .tokenizer = flags.tokenizer,
+                     .unknown = UnknownCharactersOf(flags.unknown_characters),
                      .threads = flags.threads > 0 ? flags.threads : UsableCores(),
                      .progress = TokenizeProgress()}));
   const std::chrono::duration<double> seconds = clock.Now() - begin;
@@ -94,8 +97,9 @@ void AddTokenizeCommand(CommandLine& line) {
       .Required();
   command.Add("--out", &flags->out, "Token file to write").Required();
   command.Add("--tokenizer", &flags->tokenizer,
-              "char (of all characters of the texts), byte, or that of a checkpoint "
-              "directory or a tokenizer.json");
+              "char (of all characters of the texts), byte, or that of a model or a "
+              "tokenizer.json");
+  AddUnknownCharactersFlag(command, flags->unknown_characters);
   command
       .Add("--threads", &flags->threads,
            "Cores to use; 0 = all. The file does not depend on it")

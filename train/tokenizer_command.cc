@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "base/json.h"
 #include "base/quote.h"
 #include "base/standard_output.h"
@@ -90,6 +91,7 @@ absl::Status TrainTokenizer(const TokenizerFlags& flags) {
   for (const std::string& file : flags.texts) {
     MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMostFileBytes));
     if (!IsValidUtf8(text)) {
+      if (const auto kind = FindFileKind(text)) return WrongKind(file, *kind);
       return absl::InvalidArgumentError(StrCat(Quoted(file), " is not UTF-8"));
     }
     MNEMON_RETURN_IF_ERROR(trainer.Add(text));
@@ -111,7 +113,8 @@ void AddTokenizerCommand(CommandLine& line) {
        "mnemon-train tokenizer decode ids.jsonl --tokenizer models/qwen",
        "mnemon-train tokenizer train book.txt --vocab 8192 --out tokenizer.json"},
       nullptr);
-  constexpr char kTokenizer[] = "A tokenizer.json, or a model directory with one";
+  constexpr char kTokenizer[] =
+      "A tokenizer.json, a model directory with one, or a GGUF file";
 
   auto encode = std::make_shared<TokenizerFlags>();
   Command command = line.AddCommand(

@@ -32,22 +32,27 @@ std::string Named(const std::string& character, char32_t code_point) {
   return StrCat("'", EscapeControls(character), "' (", name, ")");
 }
 
-// `known`: Describe() of the tokenizer.
-absl::Status UnknownCharacter(char32_t code_point, size_t offset,
+// `known`: Describe() of the tokenizer; `replace`: what it lacks was to be replaced.
+absl::Status UnknownCharacter(char32_t code_point, size_t offset, bool replace,
                               const std::string& known) {
   std::string character;
   AppendUtf8(code_point, character);
   return MakeError(
       absl::StatusCode::kInvalidArgument,
       StrCat("unknown character ", Named(character, code_point), " at byte ", offset,
-             ": leave it out or replace it; the model knows ", known),
+             replace ? ": nothing can replace it, the model knows none of U+FFFD, '?' "
+                       "and ' ', only "
+                     : ": leave it out or replace it; the model knows ",
+             known),
       {.reason = "UNKNOWN_CHARACTER",
        .metadata = {{"character", character}, {"offset", StrCat(offset)}}});
 }
 
 class CharTokenizer : public Tokenizer {
  public:
-  explicit CharTokenizer(const std::vector<char32_t>& characters) {
+  CharTokenizer(const std::vector<char32_t>& characters, UnknownCharacters unknown)
+      : unknown_(unknown) {
+    MNEMON_CHECK(unknown != UnknownCharacters::kAsModel);
     ascii_.fill(kNone);
     for (const char32_t character : characters) {
       std::string bytes;
@@ -58,6 +63,12 @@ class CharTokenizer : public Tokenizer {
       bytes_.push_back(std::move(bytes));
     }
     MNEMON_CHECK(!bytes_.empty() && ids_.size() == bytes_.size());
+    for (const char32_t character : {U'\uFFFD', U'?', U' '}) {
+      const auto found = ids_.find(character);
+      if (found == ids_.end()) continue;
+      replacement_ = found->second;
+      break;
+    }
     description_ = StrCat(size(), size() == 1 ? " character: " : " characters: ",
                           DescribeAlphabet(characters));
   }
@@ -65,6 +76,13 @@ class CharTokenizer : public Tokenizer {
   int32_t size() const override { return static_cast<int32_t>(bytes_.size()); }
 
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
+    return EncodeWith(text, unknown_);
+  }
+
+  absl::StatusOr<std::vector<int32_t>> EncodeWith(
+      std::string_view text, UnknownCharacters unknown) const override {
+    if (unknown == UnknownCharacters::kAsModel) unknown = unknown_;
+    const bool replace = unknown == UnknownCharacters::kReplace;
     std::vector<int32_t> ids;
     ids.reserve(text.size());
     char32_t character;
@@ -77,14 +95,18 @@ class CharTokenizer : public Tokenizer {
       }
       const size_t begin = offset;
       if (!NextCodePoint(text, offset, character)) return NotUtf8(begin);
-      const auto found = ids_.find(character);
-      if (found == ids_.end()) {
-        return UnknownCharacter(character, begin, description_);
+      if (const auto found = ids_.find(character); found != ids_.end()) {
+        ids.push_back(found->second);
+      } else if (replace && replacement_ != kNone) {
+        ids.push_back(replacement_);
+      } else if (unknown != UnknownCharacters::kSkip) {
+        return UnknownCharacter(character, begin, replace, description_);
       }
-      ids.push_back(found->second);
     }
     return ids;
   }
+
+  UnknownCharacters unknown_characters() const override { return unknown_; }
 
   std::string_view TokenBytes(int32_t id) const override {
     MNEMON_CHECK(id >= 0 && id < size());
@@ -96,23 +118,41 @@ class CharTokenizer : public Tokenizer {
   std::string ToJson() const override {
     nlohmann::json vocab = nlohmann::json::object();
     for (size_t id = 0; id < bytes_.size(); ++id) vocab[bytes_[id]] = id;
-    return TokenizerJson({{"type", "Char"}, {"vocab", std::move(vocab)}});
+    nlohmann::json model = {{"type", "Char"}, {"vocab", std::move(vocab)}};
+    // Files from before there was the option are the same.
+    if (unknown_ != UnknownCharacters::kRefuse) {
+      model["unknown_characters"] = std::string(Name(unknown_));
+    }
+    return TokenizerJson(model);
   }
 
  private:
   static constexpr int32_t kNone = -1;
 
+  const UnknownCharacters unknown_;
   std::vector<std::string> bytes_;
   std::unordered_map<char32_t, int32_t> ids_;
   std::array<int32_t, 128> ascii_;  // of ids_, what most texts consist of
+  int32_t replacement_ = kNone;
   std::string description_;
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> MakeCharTokenizerOf(
-    const std::vector<char32_t>& characters) {
-  return std::make_unique<CharTokenizer>(characters);
+std::unique_ptr<Tokenizer> MakeCharTokenizerOf(const std::vector<char32_t>& characters,
+                                               UnknownCharacters unknown) {
+  return std::make_unique<CharTokenizer>(characters, unknown);
+}
+
+std::unique_ptr<Tokenizer> WithUnknownCharacters(const Tokenizer& tokenizer,
+                                                 UnknownCharacters unknown) {
+  if (tokenizer.unknown_characters() == UnknownCharacters::kAsModel) return nullptr;
+  std::vector<char32_t> characters(static_cast<size_t>(tokenizer.size()));
+  for (int32_t id = 0; id < tokenizer.size(); ++id) {
+    size_t end = 0;
+    MNEMON_CHECK(NextCodePoint(tokenizer.TokenBytes(id), end, characters[id]));
+  }
+  return MakeCharTokenizerOf(characters, unknown);
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::string_view text) {

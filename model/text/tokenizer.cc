@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
@@ -40,7 +42,19 @@ absl::Status CheckKeys(const json& object, std::string_view what,
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseChar(const json& model) {
-  MNEMON_RETURN_IF_ERROR(CheckKeys(model, "a Char model", {"type", "vocab"}));
+  MNEMON_RETURN_IF_ERROR(
+      CheckKeys(model, "a Char model", {"type", "unknown_characters", "vocab"}));
+  UnknownCharacters unknown = UnknownCharacters::kRefuse;
+  if (const auto found = model.find("unknown_characters"); found != model.end()) {
+    unknown = UnknownCharacters::kAsModel;
+    for (const auto one : {UnknownCharacters::kRefuse, UnknownCharacters::kSkip,
+                           UnknownCharacters::kReplace}) {
+      if (*found == std::string(Name(one))) unknown = one;
+    }
+    if (unknown == UnknownCharacters::kAsModel) {
+      return TokenizerFault("unknown_characters must be refuse, skip or replace");
+    }
+  }
   const auto vocab = model.find("vocab");
   if (vocab == model.end() || !vocab->is_object() || vocab->empty()) {
     return TokenizerFault("a Char model needs a vocab of at least one entry");
@@ -67,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseChar(const json& model) {
     taken[index] = true;
     characters[index] = character;
   }
-  return MakeCharTokenizerOf(characters);
+  return MakeCharTokenizerOf(characters, unknown);
 }
 
 }  // namespace
@@ -120,6 +134,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view text,
                                                           int64_t vocab) {
   MNEMON_ASSIGN_OR_RETURN(const json outer, ParseJson(text, "tokenizer.json"));
   if (!outer.is_object()) return TokenizerFault("not an object");
+  if (!outer.contains("model")) {
+    const std::optional<FileKind> kind = FindJsonKind(text);
+    if (kind && *kind != FileKind::kTokenizerJson) {
+      return TokenizerFault(StrCat("it is ", Describe(*kind)));
+    }
+  }
   MNEMON_RETURN_IF_ERROR(
       CheckKeys(outer, "the file",
                 {"version", "truncation", "padding", "added_tokens", "normalizer",

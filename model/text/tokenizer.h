@@ -2,6 +2,7 @@
 // A tokenizer: text to token ids and back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +16,11 @@ namespace mnemon {
 
 // What becomes of a character of a text that the vocabulary lacks.
 enum class UnknownCharacters { kAsModel, kRefuse, kSkip, kReplace };
+inline constexpr std::array<std::string_view, 4> kUnknownCharactersNames = {
+    "as_model", "refuse", "skip", "replace"};
+inline std::string_view Name(UnknownCharacters value) {
+  return kUnknownCharactersNames[static_cast<size_t>(value)];
+}
 
 // Constant after construction; safe for concurrent use.
 class Tokenizer {
@@ -31,6 +37,11 @@ class Tokenizer {
   virtual absl::StatusOr<std::vector<int32_t>> EncodeWith(
       std::string_view text, UnknownCharacters /*unknown*/) const {
     return Encode(text);
+  }
+  // What Encode does with them: kRefuse, kSkip or kReplace; kAsModel of tokenizers that
+  // can encode every text.
+  virtual UnknownCharacters unknown_characters() const {
+    return UnknownCharacters::kAsModel;
   }
   // The same of a whole text, with the tokens before and behind it.
   absl::StatusOr<std::vector<int32_t>> EncodeWhole(std::string_view text) const;

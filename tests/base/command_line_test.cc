@@ -155,7 +155,7 @@ TEST_F(CommandLineTest, HelpShowsEveryDefault) {
   const std::string help = Run({"run", "--help"}).out;
   EXPECT_THAT(help, HasSubstr("--grace FLOAT=2.5 (Env:"));
   EXPECT_THAT(help, HasSubstr("--mode TEXT:{fast,slow}=fast (Env:"));
-  EXPECT_THAT(help, HasSubstr("--seed,--start UINT (Env:MNEMON_TOOL_START)"));
+  EXPECT_THAT(help, HasSubstr("--seed,--start UINT (Env:MNEMON_TOOL_SEED)"));
   EXPECT_THAT(help, HasSubstr("Of the numbers; default: drawn\n"));
   EXPECT_THAT(help, HasSubstr("--file TEXT REQUIRED"));
   EXPECT_THAT(help, HasSubstr("--sizes INT ..."));

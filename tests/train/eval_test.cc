@@ -179,6 +179,38 @@ TEST_F(EvalTest, CountsCharactersOfManyBytes) {
   EXPECT_EQ(EvalText("bytes.txt").code, 0);
 }
 
+TEST_F(EvalTest, UnknownCharactersAreTreatedAsAskedOrAsTheModelSays) {
+  FitText(kCausal, "unknown_characters = \"skip\"\n");
+  EXPECT_THAT(RunTool({"inspect", Last()}).out, HasSubstr("unknown characters: skip"));
+  tmp_.Put("known.txt", "aab cd\naab cd\n");
+  tmp_.Put("unknown.txt", "aaXb cd\xe2\x82\xac\naab cd\n");
+  tmp_.Put("spaces.txt", "aa b cd \naab cd\n");
+  const Ran known = EvalText("known.txt");
+  EXPECT_THAT(known.out, AllOf(HasSubstr("\n14 characters, 14 tokens"),
+                               Not(HasSubstr("unknown"))));
+  const Ran skipped = EvalText("unknown.txt");
+  EXPECT_EQ(Nats(skipped), Nats(known));
+  EXPECT_THAT(skipped.out, AllOf(HasSubstr("\n14 characters, 14 tokens"),
+                                 HasSubstr("; unknown characters left out: 2")));
+  const Ran replaced = EvalText("unknown.txt", {"--unknown-characters", "replace"});
+  EXPECT_EQ(Nats(replaced), Nats(EvalText("spaces.txt")));
+  EXPECT_THAT(replaced.out, AllOf(HasSubstr("\n16 characters, 16 tokens"),
+                                  HasSubstr("; unknown characters replaced: 2")));
+  const Ran refused = EvalText("unknown.txt", {"--unknown-characters", "refuse"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("unknown character 'X' (U+0058) at byte 2"));
+  // Weights go from one run to another with another treatment.
+  FitText(kCausal, StrCat("unknown_characters = \"replace\"\n"));
+  fs::rename(tmp_.Path("run"), tmp_.Path("before"));
+  const std::string from = StrCat("train.from=", tmp_.Path("before/last"));
+  const Ran started = RunTool({"fit", "--config", tmp_.Path("run.toml"), "--out",
+                               tmp_.Path("run"), "--threads", "1", "--set", from,
+                               "--set", "data.unknown_characters=refuse"});
+  EXPECT_EQ(started.code, 0) << started.err;
+  EXPECT_THAT(RunTool({"inspect", Last()}).out,
+              HasSubstr("unknown characters: refuse"));
+}
+
 TEST_F(EvalTest, NamesWhatIsWrongWithAText) {
   FitText(kCausal, "");
   const auto fails = [&](const Ran& ran, int code, const std::string& part) {

@@ -13,6 +13,7 @@ Ran RunTool(std::vector<std::string> arguments) {
   CommandLine line("mnemon-train", "Test.", {}, "version");
   AddFitCommand(line);
   AddImportCommand(line);
+  AddExportCommand(line);
   AddQuantizeCommand(line);
   AddScoreCommand(line);
   AddSampleCommand(line);
@@ -20,6 +21,8 @@ Ran RunTool(std::vector<std::string> arguments) {
   AddEvalCommand(line);
   AddAttentionCommand(line);
   AddTokenizeCommand(line);
+  AddTokenizerCommand(line);
+  AddTemplateCommand(line);
   AddPlotCommand(line);
   AddReportCommand(line);
   arguments.insert(arguments.begin(), "mnemon-train");

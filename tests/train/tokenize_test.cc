@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -18,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/bpe_trainer.h"
+#include "model/text/char_tokenizer.h"
 #include "train/text_task.h"
 #include "train/token_file.h"
 
@@ -137,6 +139,85 @@ TEST_F(TokenizeTest, TakesTheTokenizerOfAModel) {
   EXPECT_EQ(file->sha256(), Sha256Hex("fade" + json));
   options.texts = {Write("a.txt", "feedbaced")};
   EXPECT_EQ(Made(options)->sha256(), Sha256Hex("feedbaced"));
+}
+
+TEST_F(TokenizeTest, UnknownCharactersAreLeftOutOrReplaced) {
+  const std::string json = (*MakeCharTokenizer("abc?"))->ToJson();
+  std::string text;
+  for (int i = 0; i < 2000; ++i)
+    text += i % 7 == 0 ? "\xe2\x82\xac" : i % 5 == 0 ? "X" : "abc";
+  TokenizeOptions options = Options({Write("a.txt", text)});
+  options.tokenizer = Write("tokenizer.json", json);
+  options.block_bytes = 100;
+  EXPECT_THAT(Fault(options), HasSubstr("a.txt' at byte 0 has a character"));
+  const auto tokenizer = *ParseTokenizer(json);
+  std::set<std::string> contents;
+  std::string skipped;
+  for (const auto unknown : {UnknownCharacters::kSkip, UnknownCharacters::kReplace}) {
+    options.unknown = unknown;
+    options.threads = 3;
+    const auto file = Made(options);
+    EXPECT_EQ(Tokens(*file), *tokenizer->EncodeWith(text, unknown));
+    // The tokenizer is the one that was given.
+    EXPECT_EQ(file->tokenizer().ToJson(), json);
+    contents.insert(file->sha256());
+    if (unknown == UnknownCharacters::kSkip) skipped = Content(out_);
+  }
+  EXPECT_EQ(contents.size(), 2u);
+  // The tokenizer's own way is taken where none is given.
+  options.unknown = UnknownCharacters::kSkip;
+  options.threads = 1;
+  options.block_bytes = 1000;
+  Made(options);
+  EXPECT_EQ(Content(out_), skipped);
+  options.unknown = UnknownCharacters::kAsModel;
+  const auto skipping = WithUnknownCharacters(*tokenizer, UnknownCharacters::kSkip);
+  options.tokenizer = Write("tokenizer.json", skipping->ToJson());
+  EXPECT_EQ(Tokens(*Made(options)), *skipping->Encode(text));
+  options.texts = {Write("a.txt", "XYZ")};
+  fs::remove(out_);
+  EXPECT_THAT(Fault(options), HasSubstr("knows no character of the texts"));
+}
+
+TEST_F(TokenizeTest, ARunSavesWhatItsConfigurationSays) {
+  const std::string json = (*MakeCharTokenizer("abc?"))->ToJson();
+  DataOptions data{.text = Write("a.txt", "abcXabcabcXabc")};
+  const auto loaded = [&] {
+    auto task = LoadTextTask(data);
+    EXPECT_TRUE(task.ok()) << task.status();
+    return *std::move(task);
+  };
+  EXPECT_EQ(loaded()->tokenizer()->unknown_characters(), UnknownCharacters::kRefuse);
+  const std::string sha256 = loaded()->sha256();
+  data.unknown_characters = UnknownCharacters::kReplace;
+  EXPECT_EQ(loaded()->tokenizer()->unknown_characters(), UnknownCharacters::kReplace);
+  // Of the text alone are the tokens the same.
+  EXPECT_EQ(loaded()->sha256(), sha256);
+  EXPECT_EQ(loaded()->vocab(), 4);
+  // With a tokenizer that lacks some characters, in the training and in the validation.
+  data.tokenizer = Write("tokenizer.json", json);
+  EXPECT_EQ(*loaded()->Prompt("Xa"), (std::vector<int32_t>{0, 1}));
+  EXPECT_NE(loaded()->sha256(), sha256);
+  data.unknown_characters = UnknownCharacters::kSkip;
+  EXPECT_EQ(*loaded()->Prompt("Xa"), (std::vector<int32_t>{1}));
+  EXPECT_THAT(std::string(loaded()->Prompt("X").status().message()),
+              HasSubstr("sample.prompt: all of its characters are unknown"));
+  data.unknown_characters = UnknownCharacters::kAsModel;
+  EXPECT_THAT(std::string(LoadTextTask(data).status().message()),
+              testing::AllOf(HasSubstr("data.text: "), HasSubstr("a.txt"),
+                             HasSubstr("'X' (U+0058) at byte 3")));
+  // Of a token file.
+  data.tokenizer = "char";
+  Made(Options({data.text}));
+  data.text = out_;
+  EXPECT_EQ(loaded()->tokenizer()->unknown_characters(), UnknownCharacters::kRefuse);
+  data.unknown_characters = UnknownCharacters::kSkip;
+  EXPECT_EQ(loaded()->tokenizer()->unknown_characters(), UnknownCharacters::kSkip);
+  EXPECT_EQ(loaded()->sha256(), sha256);
+  data = {.text = Write("a.txt", "abcabcabc"), .tokenizer = "byte"};
+  data.unknown_characters = UnknownCharacters::kSkip;
+  EXPECT_THAT(std::string(LoadTextTask(data).status().message()),
+              HasSubstr("data.unknown_characters = skip: the tokenizer knows every"));
 }
 
 TEST_F(TokenizeTest, TokensOfBytePairsComeOfTheWholeText) {

@@ -287,8 +287,8 @@ TEST_F(ToolsTest, SampleNamesWhatIsWrong) {
       {{"--checkpoint", dir, "--tokens", "3", "--prompt-tokens", "1,x"},
        2,
        "--prompt-tokens"},
-      {{"--checkpoint", dir, "--tokens=-1", "--prompt", "a"}, 2, "--tokens"},
-      {{"--checkpoint", dir, "--prompt", "a"}, 2, "--tokens"},
+      {{"--checkpoint", dir, "--tokens=-1", "--prompt", "a"}, 2, "--max-tokens"},
+      {{"--checkpoint", dir, "--prompt", "a"}, 2, "--max-tokens"},
       {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--temperature=-1"},
        2,
        "--temperature"},
@@ -321,6 +321,34 @@ TEST_F(ToolsTest, SampleNamesWhatIsWrong) {
     EXPECT_THAT(ran.err, HasSubstr(c.part));
     EXPECT_EQ(ran.out, "");
   }
+}
+
+TEST_F(ToolsTest, SampleTakesPromptsWithUnknownCharacters) {
+  const std::string dir = WithTokenizer();
+  const auto sample = [&](const std::string& prompt, std::vector<std::string> more) {
+    more.insert(more.begin(), {"sample", "--checkpoint", dir, "--tokens", "9", "--seed",
+                               "5", "--prompt", prompt});
+    return RunTool(more);
+  };
+  const Ran known = sample("ab", {});
+  EXPECT_EQ(known.code, 0) << known.err;
+  EXPECT_EQ(sample("Xa\xe2\x82\xac"
+                   "b",
+                   {"--unknown-characters", "skip"})
+                .out,
+            known.out);
+  Ran ran = sample("X", {"--unknown-characters", "skip"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("--prompt: all of its characters are unknown"));
+  ran = sample("aX", {"--unknown-characters", "replace"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("nothing can replace it"));
+  ran = sample("aX", {"--unknown-characters", "refuse"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("'X' (U+0058) at byte 1"));
+  ran = sample("a", {"--unknown-characters", "keep"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--unknown-characters"));
 }
 
 TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/text/char_tokenizer.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
@@ -55,6 +56,94 @@ TEST(CharTokenizer, UnknownCharacterIsNamed) {
   EXPECT_THAT(Message(tokenizer->Encode("\n").status()), HasSubstr("'\\x0a' (U+000A)"));
   EXPECT_THAT(Message(tokenizer->Encode("\xf0\x9f\x98\x80").status()),
               HasSubstr("(U+1F600) at byte 0"));
+}
+
+TEST(CharTokenizer, UnknownCharactersAreLeftOutOrReplacedOnDemand) {
+  constexpr auto kSkip = UnknownCharacters::kSkip;
+  constexpr auto kReplace = UnknownCharacters::kReplace;
+  const std::string text =
+      "a\xe2\x82\xac\xf0\x9f\x98\x80"
+      "b\x01";
+  struct Case {
+    const char* characters;
+    const char* replaced;
+  };
+  for (const Case& c : {Case{"ab ?\xef\xbf\xbd",
+                             "a\xef\xbf\xbd\xef\xbf\xbd"
+                             "b\xef\xbf\xbd"},
+                        Case{"ab ?", "a??b?"}, Case{"ab ", "a  b "}}) {
+    const auto refusing = MakeCharTokenizer(c.characters).value();
+    EXPECT_EQ(refusing->unknown_characters(), UnknownCharacters::kRefuse);
+    const auto decoded = [&](const Tokenizer& tokenizer, UnknownCharacters unknown) {
+      return *tokenizer.Decode(tokenizer.EncodeWith(text, unknown).value());
+    };
+    for (const auto own : {UnknownCharacters::kRefuse, kSkip, kReplace}) {
+      const auto tokenizer = WithUnknownCharacters(*refusing, own);
+      EXPECT_EQ(tokenizer->unknown_characters(), own);
+      EXPECT_EQ(decoded(*tokenizer, kSkip), "ab");
+      EXPECT_EQ(decoded(*tokenizer, kReplace), c.replaced);
+      for (const auto unknown : {UnknownCharacters::kRefuse, kSkip, kReplace}) {
+        // What is not UTF-8 stays refused, what is known is what it was.
+        EXPECT_THAT(Message(tokenizer->EncodeWith("ab\xff", unknown).status()),
+                    HasSubstr("not UTF-8 at byte 2"));
+        EXPECT_EQ(*tokenizer->EncodeWith("ba", unknown), *refusing->Encode("ba"));
+      }
+      EXPECT_THAT(
+          Message(tokenizer->EncodeWith(text, UnknownCharacters::kRefuse).status()),
+          HasSubstr("(U+20AC) at byte 1: leave it out"));
+      const auto as_model = tokenizer->EncodeWith(text, UnknownCharacters::kAsModel);
+      EXPECT_EQ(as_model.status(), tokenizer->Encode(text).status());
+      EXPECT_EQ(as_model.ok(), own != UnknownCharacters::kRefuse);
+      if (!as_model.ok()) continue;
+      EXPECT_EQ(*as_model, *tokenizer->Encode(text));
+      EXPECT_EQ(*as_model, *tokenizer->EncodeWith(text, own));
+    }
+  }
+}
+
+TEST(CharTokenizer, WhatNothingCanReplaceIsNamed) {
+  const auto tokenizer = MakeCharTokenizer("abc").value();
+  const absl::Status status =
+      tokenizer->EncodeWith("abX", UnknownCharacters::kReplace).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      Message(status),
+      "unknown character 'X' (U+0058) at byte 2: nothing can replace it, the model "
+      "knows none of U+FFFD, '?' and ' ', only 3 characters: a-c");
+  EXPECT_EQ(GetErrorDetail(status)->reason, "UNKNOWN_CHARACTER");
+  EXPECT_EQ(*tokenizer->EncodeWith("ab", UnknownCharacters::kReplace),
+            (std::vector<int32_t>{0, 1}));
+  EXPECT_TRUE(tokenizer->EncodeWith("X", UnknownCharacters::kSkip)->empty());
+}
+
+TEST(CharTokenizer, TheModelsWayIsInItsFile) {
+  const auto refusing = MakeCharTokenizer("ab").value();
+  EXPECT_THAT(refusing->ToJson(), testing::Not(HasSubstr("unknown")));
+  for (const auto unknown : {UnknownCharacters::kSkip, UnknownCharacters::kReplace}) {
+    const std::string json = WithUnknownCharacters(*refusing, unknown)->ToJson();
+    EXPECT_EQ(nlohmann::json::parse(json)["model"]["unknown_characters"],
+              std::string(Name(unknown)));
+    const auto parsed = ParseTokenizer(json);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ((*parsed)->unknown_characters(), unknown);
+    EXPECT_EQ((*parsed)->ToJson(), json);
+    EXPECT_EQ(WithUnknownCharacters(**parsed, UnknownCharacters::kRefuse)->ToJson(),
+              refusing->ToJson());
+  }
+  // To say what is the default is no fault.
+  const auto parsed = ParseTokenizer(
+      R"({"version":"1.0","model":{"type":"Char","unknown_characters":"refuse",
+          "vocab":{"a":0,"b":1}}})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)->ToJson(), refusing->ToJson());
+}
+
+TEST(Tokenizer, WhatEncodesEveryTextIgnoresUnknownCharacters) {
+  const auto bytes = MakeByteTokenizer();
+  EXPECT_EQ(bytes->unknown_characters(), UnknownCharacters::kAsModel);
+  EXPECT_EQ(WithUnknownCharacters(*bytes, UnknownCharacters::kSkip), nullptr);
+  EXPECT_EQ(*bytes->EncodeWith("\xff\xe2", UnknownCharacters::kSkip),
+            *bytes->Encode("\xff\xe2"));
 }
 
 TEST(CharTokenizer, DescribesWhatItKnows) {
@@ -216,6 +305,22 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"id_string", WithVocab(R"({"a":"0"})"), "'a'"},
         Hostile{"duplicate_id", WithVocab(R"({"a":0,"b":0})"), "id 0 is used twice"},
         Hostile{"duplicate_key", WithVocab(R"({"a":0,"a":1})"), "duplicate key 'a'"},
+        Hostile{"unknown_of_model",
+                WithModel(R"({"type":"Char","unknown_characters":"as_model",
+                              "vocab":{"a":0}})"),
+                "refuse, skip or replace"},
+        Hostile{"unknown_is_number",
+                WithModel(R"({"type":"Char","unknown_characters":1,"vocab":{"a":0}})"),
+                "refuse, skip or replace"},
+        Hostile{"unknown_of_bytes",
+                WithModel(R"({"type":"Byte","unknown_characters":"skip"})"),
+                "'unknown_characters'"},
+        Hostile{"a_vocabulary",
+                R"({"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8,"j":9,"k":10,
+                    "l":11,"m":12,"n":13,"o":14,"p":15,"q":16})",
+                "it is a vocabulary (vocab.json)"},
+        Hostile{"another_config", R"({"tokenizer_class": "X", "add_bos_token": true})",
+                "it is a tokenizer_config.json"},
         Hostile{"empty_token", WithVocab(R"({"":0})"), "not one character"},
         Hostile{"two_characters", WithVocab(R"({"ab":0})"),
                 "'ab' is not one character"},
