@@ -17,6 +17,8 @@ import jinja2
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+NOW = datetime.datetime(2026, 3, 5, 14, 7, 9)
+
 
 class Generation(Extension):
     tags = {"generation"}
@@ -58,17 +60,22 @@ def raise_exception(message):
 
 
 def strftime_now(format):
-    return datetime.datetime(2026, 3, 5, 14, 7, 9).strftime(format)
+    return NOW.strftime(format)
 
 
-def main():
-    warnings.simplefilter("ignore")
+def chat_environment():
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     environment.filters["tojson"] = to_json
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now,
                                dict=lambda *args, **kwargs: dict(*args, **kwargs),
                                namespace=PlainNamespace)
+    return environment
+
+
+def main():
+    warnings.simplefilter("ignore")
+    environment = chat_environment()
     variables = {}
     for line in open(sys.argv[1], encoding="utf-8"):
         case = json.loads(line)
@@ -82,4 +89,5 @@ def main():
         print(json.dumps(case, ensure_ascii=False))
 
 
-main()
+if __name__ == "__main__":
+    main()
