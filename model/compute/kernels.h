@@ -155,7 +155,7 @@ struct EmbedCall {
   int64_t rows = 0;
   int64_t width = 0;                 // D
   const float* table = nullptr;      // [V, D]
-  const MatrixView* tied = nullptr;  // in place of it: [V, D] packed in float32
+  const MatrixView* tied = nullptr;  // in place of it: [V, D] packed as floats
   float scale = 1.0f;
   const int32_t* ids = nullptr;
   const int64_t* positions = nullptr;

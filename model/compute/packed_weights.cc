@@ -2,6 +2,7 @@
 #include "model/compute/packed_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -41,6 +42,25 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
     for (int64_t k = begin; k < end; ++k) {
       to[k / 2 * kPanel + r] |= uint32_t{ToBf16(Flush(from[r * stride + k]))}
                                 << (k % 2 * 16);
+    }
+  }
+}
+
+// Flush of a number's bits.
+uint16_t FlushBf16(uint16_t bits) {
+  constexpr uint32_t kSign = 0x8000;
+  constexpr uint32_t kLeast = std::bit_cast<uint32_t>(kSmallest) >> 16;
+  return (bits & ~kSign) < kLeast ? uint16_t{0} : bits;
+}
+
+// Two inputs are a word, so that `begin` is even.
+void FillStoredBf16(const uint16_t* from, int64_t stride, int64_t rows, int64_t begin,
+                    int64_t end, uint32_t* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = begin; k < end; k += 2) {
+      const uint32_t first = FlushBf16(from[r * stride + k]);
+      const uint32_t second = k + 1 < end ? FlushBf16(from[r * stride + k + 1]) : 0;
+      to[k / 2 * kPanel + r] = first | second << 16;
     }
   }
 }
@@ -156,6 +176,11 @@ void PackedWeights::Fill(const MatrixView& room, int64_t at,
     rows = rows.subspan(count * width);
     at += static_cast<int64_t>(count);
   }
+}
+
+void PackedWeights::FillBf16Rows(const MatrixView& room, int64_t at,
+                                 std::span<const uint16_t> rows) {
+  EachPiece(room, at, rows, FillStoredBf16);
 }
 
 void PackedWeights::FillInt8Rows(const MatrixView& room, int64_t at,

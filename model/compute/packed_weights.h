@@ -31,6 +31,9 @@ class PackedWeights {
   // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
   // concurrent calls with different rows.
   static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
+  // The same for rows that are bfloat16 already. REQUIRES: so is `room`.
+  static void FillBf16Rows(const MatrixView& room, int64_t at,
+                           std::span<const uint16_t> rows);
   // The same for rows that are int8 already, at most 127 in size, and for their scales
   // [n]. REQUIRES: the format of `room` is kInt8.
   static void FillInt8Rows(const MatrixView& room, int64_t at,

@@ -84,6 +84,22 @@ void StepWeights::FillLater(const MatrixView& room, const std::string& base,
   const TensorView& weights = Get(names::Weight(base));
   const int64_t width = room.inputs, rows = weights.shape[0];
   const int64_t most = std::max<int64_t>(1, kPartFloats / width / kPanel) * kPanel;
+  if (room.format == WeightFormat::kBf16 && IsStoredBf16(weights)) {
+    for (int64_t first = 0; first < rows; first += most) {
+      const int64_t end = std::min(rows, first + most);
+      Later(BytesOfRows(weights, first, end - first),
+            [room, each_piece, from = &weights, width, first, end] {
+              std::vector<uint16_t> read(static_cast<size_t>((end - first) * width));
+              ReadBf16Rows(*from, first, end - first, read.data());
+              each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+                PackedWeights::FillBf16Rows(
+                    room, output,
+                    std::span(read).subspan((row - first) * width, count * width));
+              });
+            });
+    }
+    return;
+  }
   if (weights.int8 == nullptr) {
     for (int64_t first = 0; first < rows; first += most) {
       const int64_t end = std::min(rows, first + most);
@@ -162,6 +178,18 @@ int64_t StepWeights::GroupStride(std::span<const HeadRows> maps, int64_t head_wi
   int64_t heads = 0;
   for (const HeadRows& map : maps) heads += map.heads;
   return heads * Padded(head_width);
+}
+
+bool StepWeights::IsBf16(std::string_view name) const {
+  return IsStoredBf16(Get(name));
+}
+
+MatrixView StepWeights::Bf16Table(const std::string& base) {
+  const TensorView& view = Get(names::Weight(base));
+  const MatrixView room =
+      packed_.Room(WeightFormat::kBf16, view.rows(), view.width(), /*bias=*/false);
+  FillLater(room, base, view.rows(), [](int64_t) { return 0; });
+  return room;
 }
 
 const float* StepWeights::Raised(std::string_view name, float more) {

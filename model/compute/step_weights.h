@@ -47,6 +47,10 @@ class StepWeights {
   MatrixView ByHead(const std::vector<HeadRows>& maps, int64_t head_width,
                     const MatrixUse& use = {});
   static int64_t GroupStride(std::span<const HeadRows> maps, int64_t head_width);
+  // Whether it loses nothing in bfloat16, as the file has it.
+  bool IsBf16(std::string_view name) const;
+  // base.weight in bfloat16 whatever the others are. REQUIRES: IsBf16.
+  MatrixView Bf16Table(const std::string& base);
   // As it is, in float32.
   const float* Table(std::string_view name) { return Raised(name, 0.0f); }
   // No gain where nothing is applied.

@@ -8,18 +8,41 @@
 namespace mnemon {
 namespace {
 
-template <class Number, class Widen>
-void Read(const StoredRows& part, int64_t first, int64_t rows, int64_t width, float* to,
+template <class Number, class To, class Widen>
+void Read(const StoredRows& part, int64_t first, int64_t rows, int64_t width, To* to,
           const Widen& widen) {
-  for (int64_t r = first; r < first + rows; ++r) {
-    const std::byte* from =
-        part.data + r * part.row_step * static_cast<int64_t>(sizeof(Number));
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Number));
+  const auto read_row = [&](const std::byte* from, int64_t step) {
     for (int64_t c = 0; c < width; ++c) {
       Number number;
-      std::memcpy(&number, from, sizeof(number));
-      *to++ = widen(number);
-      from += part.column_step * static_cast<int64_t>(sizeof(Number));
+      std::memcpy(&number, from + c * step, sizeof(number));
+      to[c] = widen(number);
     }
+    to += width;
+  };
+  for (int64_t r = first; r < first + rows; ++r) {
+    const std::byte* const from = part.data + r * part.row_step * kSize;
+    if (part.column_step == 1) {
+      read_row(from, kSize);  // a loop of a step that the compiler knows
+    } else {
+      read_row(from, part.column_step * kSize);
+    }
+  }
+}
+
+// Calls read(part, first row of it, rows, to) for the parts that have some of the rows.
+template <class To, class ReadPart>
+void EachPart(const TensorView& view, int64_t first, int64_t rows, To* to,
+              const ReadPart& read) {
+  for (const StoredRows& part : view.stored) {
+    const int64_t begin = std::min(first, part.rows);
+    const int64_t some = std::min(rows, part.rows - begin);
+    if (some > 0) {
+      read(part, begin, some, to);
+      to += some * view.width();
+      rows -= some;
+    }
+    first = std::max<int64_t>(0, first - part.rows);
   }
 }
 
@@ -45,26 +68,34 @@ void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to) {
     std::copy_n(view.data + first * width, rows * width, to);
     return;
   }
-  for (const StoredRows& part : view.stored) {
-    const int64_t begin = std::min(first, part.rows);
-    const int64_t some = std::min(rows, part.rows - begin);
-    if (some > 0) {
-      switch (part.number) {
-        case StoredNumber::kFp32:
-          Read<float>(part, begin, some, width, to, [](float x) { return x; });
-          break;
-        case StoredNumber::kBf16:
-          Read<uint16_t>(part, begin, some, width, to, FloatOfBf16);
-          break;
-        case StoredNumber::kFp16:
-          Read<uint16_t>(part, begin, some, width, to, FloatOfFp16);
-          break;
-      }
-      to += some * width;
-      rows -= some;
-    }
-    first = std::max<int64_t>(0, first - part.rows);
-  }
+  EachPart(view, first, rows, to,
+           [width](const StoredRows& part, int64_t begin, int64_t some, float* out) {
+             switch (part.number) {
+               case StoredNumber::kFp32:
+                 return Read<float>(part, begin, some, width, out,
+                                    [](float x) { return x; });
+               case StoredNumber::kBf16:
+                 return Read<uint16_t>(part, begin, some, width, out, FloatOfBf16);
+               case StoredNumber::kFp16:
+                 return Read<uint16_t>(part, begin, some, width, out, FloatOfFp16);
+             }
+           });
+}
+
+bool IsStoredBf16(const TensorView& view) {
+  return !view.stored.empty() &&
+         std::ranges::all_of(view.stored, [](const StoredRows& part) {
+           return part.number == StoredNumber::kBf16;
+         });
+}
+
+void ReadBf16Rows(const TensorView& view, int64_t first, int64_t rows, uint16_t* to) {
+  const int64_t width = view.width();
+  EachPart(view, first, rows, to,
+           [width](const StoredRows& part, int64_t begin, int64_t some, uint16_t* out) {
+             Read<uint16_t>(part, begin, some, width, out,
+                            [](uint16_t x) { return x; });
+           });
 }
 
 std::vector<std::span<const std::byte>> BytesOfRows(const TensorView& view,

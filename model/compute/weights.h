@@ -53,7 +53,11 @@ struct TensorView {
 
 // Rows of a view of floats, stored in whatever way, as float32. REQUIRES: it has them.
 void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to);
-// What ReadRows reads then.
+// Whether all of its numbers are stored in bfloat16.
+bool IsStoredBf16(const TensorView& view);
+// The same as ReadRows, as they are. REQUIRES: IsStoredBf16.
+void ReadBf16Rows(const TensorView& view, int64_t first, int64_t rows, uint16_t* to);
+// What these read then.
 std::vector<std::span<const std::byte>> BytesOfRows(const TensorView& view,
                                                     int64_t first, int64_t rows);
 

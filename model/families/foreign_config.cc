@@ -19,6 +19,12 @@ namespace {
 constexpr int64_t kMostInteger = int64_t{1} << 40;
 constexpr size_t kMostShown = 80;
 
+std::string ShownValue(const nlohmann::json& value) {
+  std::string shown = value.dump();
+  if (shown.size() > kMostShown) shown = shown.substr(0, kMostShown) + "..";
+  return shown;
+}
+
 // What settings of generation, of training and of the library's own bookkeeping are
 // called.
 constexpr std::string_view kHarmless[] = {
@@ -233,8 +239,7 @@ void ForeignConfig::Ignore(std::initializer_list<std::string_view> keys) {
 
 void ForeignConfig::Refuse(std::string_view key, std::string_view supported) {
   const nlohmann::json* const value = Find(key);
-  std::string shown = value == nullptr ? "null" : value->dump();
-  if (shown.size() > kMostShown) shown = shown.substr(0, kMostShown) + "..";
+  const std::string shown = value == nullptr ? "null" : ShownValue(*value);
   Fault(key, StrCat("is ", shown, ", supported: ", supported));
 }
 
@@ -251,9 +256,9 @@ absl::Status ForeignConfig::status() const {
   for (const auto& [object, path] : file_->paths) {
     for (const auto& [key, value] : object->items()) {
       if (file_->asked[object].contains(key) || value.is_null()) continue;
-      faults.push_back(StrCat(path, key,
-                              " is not known to this program, and may change "
-                              "what the model computes"));
+      faults.push_back(StrCat(path, key, " (", ShownValue(value),
+                              ") is not known to this program, and may change what "
+                              "the model computes"));
     }
   }
   if (faults.empty()) return absl::OkStatus();

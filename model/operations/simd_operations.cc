@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 //
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include <hwy/highway.h>
@@ -25,17 +26,27 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Inputs i .. i+15 of output n of a matrix packed in float32, in slices of which no
-// one begins in between.
+// Inputs i .. i+15 of output n of a matrix packed as floats, in slices of which no one
+// begins in between.
 HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
   const char* const slice = static_cast<const char*>(matrix.panels) +
                             n / kPanel * matrix.panel_bytes +
                             i / matrix.slice * matrix.slice_bytes;
-  const float* const from =
-      reinterpret_cast<const float*>(slice) + i % matrix.slice * kPanel + n % kPanel;
+  const int64_t first = i % matrix.slice;
   const int64_t count = std::min<int64_t>(16, matrix.inputs - i);
   HWY_ALIGN float lane[16] = {};
-  for (int64_t k = 0; k < count; ++k) lane[k] = from[k * kPanel];
+  if (matrix.format == WeightFormat::kBf16) {
+    const auto* const from =
+        reinterpret_cast<const uint32_t*>(slice) + first / 2 * kPanel + n % kPanel;
+    for (int64_t k = 0; k < count; ++k) {
+      const uint32_t both = from[k / 2 * kPanel];
+      lane[k] = std::bit_cast<float>(k % 2 == 0 ? both << 16 : both & 0xFFFF0000u);
+    }
+  } else {
+    const float* const from =
+        reinterpret_cast<const float*>(slice) + first * kPanel + n % kPanel;
+    for (int64_t k = 0; k < count; ++k) lane[k] = from[k * kPanel];
+  }
   return Load16(lane);
 }
 

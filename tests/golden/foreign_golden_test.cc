@@ -223,7 +223,7 @@ TEST(ForeignConfig, NothingIsIgnoredThatChangesLogits) {
   EXPECT_THAT(fault(R"(, "rope_scaling": {"type": "linear"})"),
               HasSubstr("rope_scaling.factor is missing"));
   EXPECT_THAT(fault(R"(, "rope_scaling": {"type": "linear", "factor": 2, "more": 1})"),
-              HasSubstr("rope_scaling.more is not known"));
+              HasSubstr("rope_scaling.more (1) is not known"));
   EXPECT_THAT(fault(R"(, "hidden_act": "tanh")"),
               HasSubstr(R"(hidden_act is "tanh", supported: silu)"));
   EXPECT_THAT(fault(R"(, "num_key_value_heads": 3)"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/blocks/ends/step.h"
 
+#include <string>
+
 #include "model/blocks/ends/sinusoid.h"
 #include "model/compute/tensor_names.h"
 
@@ -10,7 +12,9 @@ EmbedCall CallOf(const EmbedOp& op, const LogitsOp& logits) {
   return {.rows = 0,
           .width = logits.head.inputs,
           .table = op.table,
-          .tied = op.table == nullptr ? &logits.head : nullptr,
+          .tied = op.table != nullptr ? nullptr
+                  : op.packed         ? &*op.packed
+                                      : &logits.head,
           .scale = op.scale,
           .learned = op.learned,
           .sinusoid = op.sinusoid ? op.sinusoid->view() : AngleView{}};
@@ -26,12 +30,19 @@ LogitsOp MakeLogits(const Head& head, StepWeights& weights) {
 
 EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& logits,
                   int64_t width, int64_t context, StepWeights& weights) {
-  // In float32 the packed head serves as the embedding too.
-  const bool shared = head.tied && logits.head.format == WeightFormat::kFp32;
-  EmbedOp op{.table = shared ? nullptr : weights.Table(names::Weight(names::kEmbed)),
-             .scale = static_cast<float>(embedding.scale),
-             .learned = nullptr,
-             .sinusoid = std::nullopt};
+  EmbedOp op;
+  op.scale = static_cast<float>(embedding.scale);
+  const std::string table = names::Weight(names::kEmbed);
+  const bool bf16 = weights.IsBf16(table);
+  // The packed head serves as the embedding too where packing rounds nothing.
+  const bool shared =
+      head.tied && (logits.head.format == WeightFormat::kFp32 ||
+                    (bf16 && logits.head.format == WeightFormat::kBf16));
+  if (!shared && bf16) {
+    op.packed = weights.Bf16Table(names::kEmbed);
+  } else if (!shared) {
+    op.table = weights.Table(table);
+  }
   if (embedding.positions == Embedding::Positions::kLearned) {
     op.learned = weights.Table(names::Weight(names::kPositions));
   }

@@ -13,7 +13,8 @@
 namespace mnemon {
 
 struct EmbedOp {
-  const float* table = nullptr;  // [V, D]; null: the head, packed in float32
+  const float* table = nullptr;      // [V, D]
+  std::optional<MatrixView> packed;  // in place of it; without both, the head
   float scale = 1.0f;
   const float* learned = nullptr;  // [P, D]
   std::optional<AngleTable> sinusoid;

@@ -24,7 +24,13 @@ MNEMON_DEVICE float TableValue(const EmbedCall& call, int64_t id, int64_t i) {
   const char* const slice = static_cast<const char*>(matrix.panels) +
                             id / kPanel * matrix.panel_bytes +
                             i / matrix.slice * matrix.slice_bytes;
-  return reinterpret_cast<const float*>(slice)[i % matrix.slice * kPanel + id % kPanel];
+  const int64_t k = i % matrix.slice, output = id % kPanel;
+  if (matrix.format != WeightFormat::kBf16) {
+    return reinterpret_cast<const float*>(slice)[k * kPanel + output];
+  }
+  const uint32_t both =
+      reinterpret_cast<const uint32_t*>(slice)[k / 2 * kPanel + output];
+  return BitsAsFloat(k % 2 == 0 ? both << 16 : both & 0xFFFF0000u);
 }
 
 MNEMON_DEVICE float Sinusoid(const AngleView& view, int64_t position, int64_t i) {

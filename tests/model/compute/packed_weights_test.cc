@@ -94,6 +94,39 @@ TEST(PackedWeights, RowsThatAreInt8AlreadyLieAsThoseThatBecomeIt) {
             0);
 }
 
+TEST(PackedWeights, RowsThatAreBf16AlreadyLieAsThoseThatBecomeIt) {
+  constexpr int64_t kOutputs = 37;
+  for (const int64_t inputs : {1, 71, 1030}) {
+    std::vector<float> weights = Drawn(kOutputs * inputs, 1);
+    std::vector<uint16_t> bits;
+    for (float& weight : weights) {
+      bits.push_back(ToBf16(weight));
+      weight = FromBf16(bits.back());
+    }
+    // Those that are flushed, and their neighbours that are not.
+    const float special[] = {0x1p-48f, -0x1p-48f, 0x1.FEp-49f, -0x1.FEp-49f, -0.0f};
+    for (size_t i = 0; i < std::size(special); ++i) {
+      weights[7 * i] = special[i];
+      bits[7 * i] = ToBf16(special[i]);
+    }
+    PackedWeights packed(WeightFormat::kBf16);
+    const auto room = [&] {
+      return packed.Room(WeightFormat::kBf16, kOutputs, inputs, /*bias=*/false);
+    };
+    const MatrixView expected = room(), found = room();
+    PackedWeights::Fill(expected, 0, weights);
+    for (const auto& [begin, end] : {std::pair{0, 5}, {5, 30}, {30, 37}}) {
+      PackedWeights::FillBf16Rows(
+          found, begin,
+          std::span(bits).subspan(begin * inputs, (end - begin) * inputs));
+    }
+    EXPECT_EQ(std::memcmp(found.panels, expected.panels,
+                          expected.panel_count() * expected.panel_bytes),
+              0)
+        << inputs;
+  }
+}
+
 TEST(ToBf16, IsTheNearestTiesToEven) {
   for (const float value : Drawn(10000, 1, 100.0f)) {
     const float found = FromBf16(ToBf16(value));

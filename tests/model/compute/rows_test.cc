@@ -2,6 +2,7 @@
 // Embedding, appending to blocks, and mixing.
 #include <utility>
 
+#include "model/compute/weights.h"
 #include "tests/model/compute/targets.h"
 
 namespace mnemon {
@@ -36,6 +37,35 @@ TEST_P(RowsTest, Embed) {
       EXPECT_EQ(found, run(reference(), 1));
       const float first = 1.7f * table[4 * width];
       EXPECT_FLOAT_EQ(found[0], positioned ? first + positions[2 * width] : first);
+    }
+  }
+}
+
+// In place of a table, whatever it is packed in, where that rounds nothing.
+TEST_P(RowsTest, EmbedOfAPackedMatrix) {
+  for (const int64_t width : {1, 16, 21, 128, 1100}) {
+    if (emulated() && width > 128) continue;
+    std::vector<float> table = Drawn(20 * width, 1);
+    for (float& number : table) number = FloatOfBf16(ToBf16(number));
+    const std::vector<int32_t> ids = {4, 19, 0, 17};
+    const auto run = [&](const CpuOperations& operations, const MatrixView* tied) {
+      std::vector<float> out(4 * width, kNotANumber);
+      operations.embed({.rows = 4,
+                        .width = width,
+                        .table = tied == nullptr ? table.data() : nullptr,
+                        .tied = tied,
+                        .scale = 1.7f,
+                        .ids = ids.data(),
+                        .out = {out.data(), width}},
+                       {});
+      return out;
+    };
+    for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+      PackedWeights packed(format);
+      const PlainMatrix part = {.weights = table.data(), .outputs = 20};
+      const MatrixView matrix = Pack(packed, {&part, 1}, width);
+      EXPECT_EQ(run(target(), &matrix), run(target(), nullptr)) << width;
+      EXPECT_EQ(run(reference(), &matrix), run(target(), nullptr)) << width;
     }
   }
 }

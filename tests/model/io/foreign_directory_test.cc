@@ -137,6 +137,38 @@ TEST_F(ForeignDirectory, WiderFloatsAreTheSameModel) {
   EXPECT_EQ(Logits(*model), Expected());
 }
 
+// Of bfloat16 no number is kept in more bytes but those of norms, and none twice.
+TEST_F(ForeignDirectory, AnEmbeddingOfBf16StaysSo) {
+  config_["vocab_size"] = 1600;
+  for (const bool tied : {false, true}) {
+    config_["tie_word_embeddings"] = tied;
+    Tensor& table = tensors_["model.embed_tokens.weight"];
+    const int64_t width = table.shape[1];
+    const std::string row = table.bytes.substr(0, 2 * width);
+    table.shape[0] = 1600;
+    table.bytes.clear();
+    for (int i = 0; i < 1600; ++i) table.bytes += row;
+    tensors_["lm_head.weight"] = table;
+    if (tied) tensors_.erase("lm_head.weight");
+    WriteWhole();
+    int64_t stored = 0;
+    for (const auto& [name, tensor] : tensors_) {
+      stored += static_cast<int64_t>(tensor.bytes.size());
+    }
+    std::vector<std::vector<float>> logits;
+    for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+      ServeModelOptions options;
+      options.decoder.format = format;
+      const auto model = Load(Dir(), options);
+      ASSERT_TRUE(model.ok()) << model.status();
+      logits.push_back(Logits(*model));
+      if (format == WeightFormat::kFp32) continue;
+      EXPECT_LT(model->decoder->weight_bytes(), stored + stored / 3) << tied;
+    }
+    EXPECT_EQ(logits[0], logits[1]);
+  }
+}
+
 TEST_F(ForeignDirectory, TheModelIdIsThatOfAllThatIsRead) {
   WriteShards();
   std::vector<std::string> ids = {Load(Dir())->model_id};
