@@ -30,12 +30,12 @@ function duration(ms) {
 
 const visible = (text) => JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"');
 
-// localStorage throws where the browser keeps nothing.
-function remembered(key) {
-  try { return localStorage.getItem(key); } catch { return null; }
+// Storage throws where the browser keeps nothing, or no more.
+function remembered(key, storage = "localStorage") {
+  try { return window[storage].getItem(key); } catch { return null; }
 }
-function remember(key, value) {
-  try { localStorage.setItem(key, value); } catch { /* it lasts as long as the page */ }
+function remember(key, value, storage = "localStorage") {
+  try { window[storage].setItem(key, value); } catch { /* it lasts as long as the page */ }
 }
 
 // The index of the last number that is at most `x`, in rising numbers.

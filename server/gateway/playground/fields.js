@@ -59,6 +59,10 @@ function fieldValue(field) {
 }
 
 function promptValue() {
+  if (chatting()) {
+    const messages = typedMessages();
+    return messages.length ? promptOf(messages) : undefined;
+  }
   const text = $("prompt").value;
   if (!text) return undefined;
   if (state.model.hasText) return text;
@@ -70,8 +74,8 @@ function promptValue() {
 }
 
 // The body of the request that Generate sends.
-function requestBody() {
-  const body = { prompt: promptValue(), sampling: {}, stopping: {}, stream: true };
+function requestBody(prompt = promptValue()) {
+  const body = { prompt, sampling: {}, stopping: {}, stream: true };
   for (const field of FIELDS) {
     const [group, name] = field.name.split(".");
     body[group][name] = fieldValue(field);

@@ -50,6 +50,8 @@ function listen() {
   $("composer").onsubmit = (event) => { event.preventDefault(); generate(); };
   $("stop").onclick = () => state.turn?.controller.abort();
   $("prompt").oninput = buttons;
+  $("prompt").onkeydown = promptKey;
+  $("views").onchange = (event) => useView(event.target.value);
   $("new").onclick = action(async () => { await showSession(null); $("prompt").focus(); });
   $("fork").onclick = action(() => fork());
   $("delete").onclick = action(askToDelete);
@@ -65,7 +67,7 @@ function listen() {
   };
   $("tree").onkeydown = treeKey;
   $("passage-text").onclick = (event) => {
-    if (state.turn || !getSelection().isCollapsed) return;
+    if (state.turn || !getSelection().isCollapsed || event.target.closest("button")) return;
     passage.choose(passage.tokenAt(event.clientX, event.clientY));
   };
   passage.box.onkeydown = passageKey;

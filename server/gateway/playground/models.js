@@ -22,6 +22,7 @@ function takeModel(listed, place) {
     heads: config.heads || config.num_attention_heads || config.n_head || 1,
     hasText: facts.has_tokenizer !== false,
     generates: facts.generates === true,
+    chats: facts.has_chat_template === true && facts.generates === true,
     // Names as in output.introspection.
     introspection: (facts.introspection || "").split(","),
     summary: summary.filter(Boolean).join(" · "),
@@ -34,17 +35,11 @@ async function loadModels() {
   if (state.models.length) useModel(state.models[0]);
 }
 
-function promptHint(model) {
-  if (!model.generates) return "This model does not generate";
-  return `Prompt: ${model.hasText ? "text that the model continues" : "token ids, such as 5 8 0"}`;
-}
-
 function useModel(model) {
   state.model = model;
   $("model").value = model.id;
   $("model-facts").textContent = model.summary;
   document.documentElement.style.setProperty("--arch", model.colour);
-  $("prompt").placeholder = promptHint(model);
   $("prompt").disabled = !model.generates;
   memory.clear();
   memory.redraw();

@@ -41,6 +41,7 @@ class Passage {
     this.first = 0;       // index of the first token in the window
     this.total = 0;       // tokens of the session
     this.starts = [];     // of each token of the window, in `text`
+    this.ids = [];        // of these tokens, as far as the history told them
     this.text = "";
     this.render();
   }
@@ -56,6 +57,7 @@ class Passage {
     this.total = page.token_count;
     if (before) {
       this.starts = starts.concat(this.starts.map((s) => s + text.length));
+      this.ids = ids.concat(this.ids);
       this.text = text + this.text;
       this.first = page.first_index;
       const most = lastAtMost(this.starts, 2 * VIEW_CHARS);
@@ -63,6 +65,7 @@ class Passage {
     } else {
       if (this.starts.length === 0) this.first = page.first_index;
       this.starts = this.starts.concat(starts.map((s) => s + this.text.length));
+      this.ids = this.ids.concat(ids);
       this.text += text;
       this.dropFront();
     }
@@ -72,7 +75,7 @@ class Passage {
   cutAt(end) {
     const n = clamp(end - this.first, 0, this.starts.length);
     if (n < this.starts.length) this.text = this.text.slice(0, this.starts[n]);
-    this.starts.length = n;
+    this.starts.length = this.ids.length = n;
   }
 
   dropFront() {
@@ -81,13 +84,16 @@ class Passage {
     const chars = this.starts[drop];
     this.text = this.text.slice(chars);
     this.starts = this.starts.slice(drop).map((s) => s - chars);
+    this.ids = this.ids.slice(drop);
     this.first += drop;
   }
 
-  // Tokens that come in now. `kind`: "prompt" or "written". Shown with the next frame.
+  // Tokens that come in now. `kind`: "prompt", "written" or a role. Shown with the next
+  // frame.
   append(text, n, kind) {
     const begin = this.text.length;
     for (const s of spread(text, n)) this.starts.push(begin + s);
+    this.ids.length = this.starts.length;
     this.text += text;
     this.total = this.end;
     if (this.coming.length === 0) requestAnimationFrame(() => this.showComing());
@@ -106,7 +112,11 @@ class Passage {
     for (const { kind, begin, text } of this.coming) {
       const last = this.runs[this.runs.length - 1];
       if (last?.kind === kind) last.node.appendData(text);
-      else if (text) this.addRun(kind, begin, text);
+      else if (text) {
+        const role = kind in ROLES ? kind : "raw";
+        if (chatting() && role !== this.role) this.open(role);
+        this.addRun(kind, begin, text);
+      }
     }
     this.coming = [];
     this.marks();
@@ -118,15 +128,72 @@ class Passage {
 
   addRun(kind, begin, text) {
     const node = document.createTextNode(text);
-    this.body.append(make("span", { className: kind }, node));
+    this.into.append(make("span", { className: kind }, node));
     this.runs.push({ kind, begin, node });
+  }
+
+  // What follows goes into a new block.
+  open(role, title = ROLES[role], does = []) {
+    this.role = role;
+    this.into = make("div");
+    this.body.append(makeBlock(role, title, this.into, does));
   }
 
   render() {
     this.body.replaceChildren();
+    this.into = this.body;
+    this.role = null;   // of the last block
     this.runs = [];     // {kind, begin, node}: a text node of the page, from `begin` on
     this.coming = [];   // pieces that the page does not show yet
+    if (chatting()) this.renderBlocks();
+    else this.renderText(this.first, this.end);
+    this.marks();
+  }
+
+  renderBlocks() {
+    const turns = cutTurns(conversation(state.session), this.total);
     let at = this.first;
+    const raw = (end) => {
+      if (end <= at) return;
+      const own = ranges(state.session).some(([a, b]) => a < end && b > at);
+      this.open("raw", own || at > this.first ? ROLES.raw : "Text before this page");
+      this.renderText(at, end);
+    };
+    for (const turn of turnsThatAgree(turns, this.first, this.ids)) {
+      if (turn.end <= this.first || turn.first >= this.end) continue;
+      raw(turn.first);
+      this.renderTurn(turn);
+      at = Math.min(turn.end, this.end);
+    }
+    raw(this.end);
+  }
+
+  // What the template puts around the messages is not shown.
+  renderTurn(turn) {
+    const begin = this.charOf(turn.begin);
+    const whole = turn.first >= this.first && turn.begin <= this.end;
+    const messages = (whole ? turn.messages : []).map(({ role, back, length }) => (
+      { role, content: this.text.slice(begin - back, begin - back + length) }));
+    if (!messages.length && turn.begin > this.first) {
+      this.open("user");
+      this.renderText(Math.max(turn.first, this.first), Math.min(turn.begin, this.end));
+    }
+    messages.forEach(({ role, content }, i) => {
+      this.open(role, ROLES[role], role === "user" ? messageButtons(turn, messages) : []);
+      this.addRun(role, begin - turn.messages[i].back, content);
+    });
+    if (turn.begin >= Math.min(turn.end, this.end)) return;
+    this.open("assistant", ROLES.assistant, answerButtons(turn, messages));
+    const answer = this.text.slice(begin, this.charOf(turn.end - (turn.ending?.tokens || 0)));
+    const stop = turn.end <= this.end && turn.ending?.text;
+    const shown = stop && answer.endsWith(stop) ? answer.slice(0, -stop.length) : answer;
+    if (shown) this.addRun("assistant", begin, shown);
+    else this.into.append(make("span", { className: "dim" }, "(no text)"));
+  }
+
+  // Tokens [first, end), of which prompts are tinted.
+  renderText(first, last) {
+    let at = first;
     const put = (end, kind) => {
       if (end <= at) return;
       const from = this.charOf(at);
@@ -135,18 +202,18 @@ class Passage {
       at = end;
     };
     for (const [a, b] of ranges(state.session)) {
-      put(clamp(a, this.first, this.end), "written");
-      put(clamp(b, this.first, this.end), "prompt");
+      put(clamp(a, first, last), "written");
+      put(clamp(b, first, last), "prompt");
     }
-    put(this.end, "written");
-    this.marks();
+    put(last, "written");
   }
 
   marks() {
     $("earlier").hidden = this.first === 0;
     $("newest").hidden = this.end >= this.total;
     const generates = state.model?.generates !== false;
-    $("welcome").hidden = this.total > 0 || !generates;
+    $("welcome").hidden = this.total > 0 || !generates || chatting();
+    $("chat-welcome").hidden = this.total > 0 || !chatting();
     $("encoder-note").hidden = this.total > 0 || generates;
   }
 
@@ -159,16 +226,24 @@ class Passage {
 
   textOf(index) { return this.text.slice(this.charOf(index), this.charOf(index + 1)); }
 
-  // The place in the document of a place in the text.
-  place(char) {
-    const run = this.runs[Math.max(0, lastAtMost(this.runs.map((r) => r.begin), char))];
-    return [run.node, clamp(char - run.begin, 0, run.node.length)];
+  // The index of the run that a place in the text is in, or behind.
+  runAt(char) { return Math.max(0, lastAtMost(this.runs.map((r) => r.begin), char)); }
+
+  // The place in the document of a place in the text, in that run.
+  place(char, index) {
+    const run = this.runs[index];
+    return run ? [run.node, clamp(char - run.begin, 0, run.node.length)] : [this.body, 0];
   }
 
+  // Begins and ends within runs: between two of them stand heads of blocks.
   range(from, to) {
     const range = document.createRange();
-    range.setStart(...this.place(from));
-    range.setEnd(...this.place(Math.max(from, to)));
+    let first = this.runAt(from);
+    const run = this.runs[first];
+    const behind = run && from >= run.begin + run.node.length;
+    if (behind && this.runs[first + 1]?.begin < to) ++first;
+    range.setStart(...this.place(from, first));
+    range.setEnd(...this.place(Math.max(from, to), this.runAt(Math.max(from, to - 1))));
     return range;
   }
 

@@ -60,7 +60,7 @@ function showTree(more) {
   }));
   $("tree-note").hidden = order.length > 0 && !more;
   $("tree-note").textContent = more ? `Only ${count(LISTED)} sessions are listed.`
-    : "No sessions yet. Generate makes the first.";
+    : "No sessions yet. The first turn makes one.";
   markSession();
   if (focused) treeItem(state.session)?.focus();
 }

@@ -64,6 +64,7 @@ async function fork(end) {
   const id = await createNamed(from, (name) =>
     post(`${sessionPath(from)}/fork`, { session_id: name, token_count: end }));
   keepRanges(id, cut(ranges(from), end ?? Infinity));
+  keepConversation(id, cutTurns(conversation(from), end ?? Infinity));
   forkCounts.set(id, end ?? passage.total);
   await loadSessions();
   await showSession(id);
@@ -74,6 +75,7 @@ async function rewind(end) {
   const id = state.session;
   await post(`${sessionPath(id)}/rewind`, { token_count: end });
   keepRanges(id, cut(ranges(id), end));
+  keepConversation(id, cutTurns(conversation(id), end));
   memory.cutAt(end);
   passage.cutAt(end);
   passage.total = end;
@@ -91,6 +93,7 @@ async function remove(id) {
   await call("DELETE", sessionPath(id));
   promptRanges.delete(id);
   forkCounts.delete(id);
+  keepConversation(id, []);
   if (id === state.session) await showSession(next);
   await loadSessions();
   say(`Deleted ${id}.`);

@@ -12,6 +12,7 @@ const state = {
   sessions: [],     // as the server listed them
   session: null,    // the id of the one that is shown; null: a new one
   turn: null,       // the generation that runs
+  view: remembered("mnemon-view") === "text" ? "text" : "chat",   // of models that chat
 };
 
 // Ranges of tokens, [first, end), that this page sent as prompts, by session; and at how

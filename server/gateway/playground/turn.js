@@ -8,29 +8,40 @@ const say = (text) => { $("status").textContent = text; };
 function buttons() {
   const running = Boolean(state.turn);
   const able = Boolean(state.model?.generates);
-  $("generate").disabled = running || !able;
-  $("generate").textContent = !$("prompt").value && passage.total > 0 ? "Continue" : "Generate";
+  showComposer();
+  $("generate").disabled = running || !able || !canSend();
   $("stop").disabled = !running;
   $("fork").disabled = $("delete").disabled = !state.session || running;
   $("new").disabled = $("model").disabled = running;
   $("fork-here").disabled = running;
   $("rewind-here").disabled = running || passage.chosen === passage.total - 1;
+  $("views").disabled = running;
+  for (const button of passage.body.querySelectorAll("button")) button.disabled = running;
   document.body.classList.toggle("busy", running);
 }
 
 async function generate() {
+  if (canSend()) await takeTurn();
+}
+
+// With `given`, these messages are sent in place of what the composer holds.
+async function takeTurn(given) {
   if (state.turn || !state.model?.generates) return;
   clearError();
   let body;
   try {
-    body = requestBody();
+    body = given ? requestBody(promptOf(given)) : requestBody();
   } catch (error) {
     return showError(error);
   }
+  const contentOf = (role) => given.find((m) => m.role === role)?.content || "";
   const turn = {
     controller: new AbortController(),
-    typed: $("prompt").value,
+    messages: given || typedMessages(),
+    typed: given ? contentOf("user") : $("prompt").value,
+    system: given ? contentOf("system") : $("system").value,
     first: null,   // index of the first token of the prompt
+    n: 0,          // tokens of the prompt
     received: 0,   // tokens
     together: 0,   // tokens that came at once with the first one
     sent: 0,       // times in ms
@@ -39,6 +50,10 @@ async function generate() {
   };
   state.turn = turn;
   passage.choose(null);
+  if (turn.messages.length) {
+    if (!given) $("prompt").value = $("system").value = "";
+    showPending(turn.messages);
+  }
   buttons();
   say("Waiting for the first token…");
   try {
@@ -53,13 +68,15 @@ async function generate() {
   } catch (error) {
     if (error.name === "AbortError") say(`Stopped after ${tokens(turn.received)}.`);
     else say("");
-    showError(error, generate);
+    refusePending();
+    showError(error, () => takeTurn(given), chatting());
   }
   try {
     await settle(turn);
   } catch (error) {
     showError(error);
   }
+  if ($("error").hidden) dropPending();
   state.turn = null;
   buttons();
 }
@@ -90,16 +107,19 @@ async function stream(turn, body) {
     if (event.progress) sayProgress(event.progress);
     const ids = event.tokens || [];
     if (ids.length) {
-      if (!turn.received) say("Generating…");
+      if (!turn.received) {
+        say("Generating…");
+        dropPending();
+      }
       turn.last = performance.now();
       turn.began ||= turn.last;
       turn.together ||= ids.length;
       turn.received += ids.length;
       const text = state.model.hasText ? event.text || "" : idText(ids);
-      passage.append(text, ids.length, "written");
+      passage.append(text, ids.length, turn.kind);
       showSpeed(turn);
     } else if (event.text) {
-      passage.append(event.text, 0, "written");
+      passage.append(event.text, 0, turn.kind);
     }
     if (event.introspection) memory.add(event.introspection);
     if (!event.finish) continue;
@@ -115,14 +135,22 @@ function sayProgress(progress) {
 
 function beginTurn(turn, facts, body) {
   turn.first = facts.first_index || 0;
-  const n = facts.token_count || 0;
+  const n = turn.n = facts.token_count || 0;
+  const goesOn = n === 0 && lastTurn(state.session, turn.first);
+  turn.kind = chatting() && (turn.messages.length || goesOn) ? "assistant" : "written";
   // Where another client has changed the session, all is read again at the end.
   turn.strange = turn.first !== passage.total;
   if (n) {
     const before = cut(ranges(state.session), turn.first);
     keepRanges(state.session, [...before, [turn.first, turn.first + n]]);
-    const text = state.model.hasText ? body.prompt : idText(body.prompt.tokens.ids);
-    passage.append(text, n, "prompt");
+    takePending();
+    if (turn.messages.length) {
+      turn.messages.forEach(({ role, content }, i) =>
+        passage.append(content, i === turn.messages.length - 1 ? n : 0, role));
+    } else {
+      const text = state.model.hasText ? body.prompt : idText(body.prompt.tokens.ids);
+      passage.append(text, n, "prompt");
+    }
     passage.showComing();
     passage.toBottom();
   }
@@ -155,10 +183,16 @@ function ending({ received, finish }) {
   return `${tokens(received)}${why ? `: ${why}` : ""}.`;
 }
 
+// Nothing was delivered: what was typed is still to send.
+function giveBack(turn) {
+  if (!$("prompt").value) $("prompt").value = turn.typed;
+  if (!$("system").value) $("system").value = turn.system;
+}
+
 // After a turn, however it ended: what the server has, is what is shown.
 async function settle(turn) {
   const id = state.session;
-  if (!id) return;
+  if (!id) return giveBack(turn);
   let session = await get(sessionPath(id));
   for (let tries = 0; tries < 30 && ["RUNNING", "QUEUED"].includes(session.state); ++tries) {
     await pause(50);
@@ -167,19 +201,22 @@ async function settle(turn) {
   await loadSessions();
   const end = session.token_count || 0;
   if (turn.first === null || end <= turn.first) {
-    // Nothing was delivered: the session is as it was before, and the prompt still to send.
-    if (!$("prompt").value) $("prompt").value = turn.typed;
+    // The session is as it was before.
+    giveBack(turn);
     if (turn.first !== null) keepRanges(id, cut(ranges(id), turn.first));
     if (passage.total !== end) await showText(id);
-  } else if (turn.strange || turn.first < passage.first || end - turn.first > PAGE_TOKENS) {
-    await showText(id);
   } else {
     const page = await historyOf(id, turn.first);
-    const stick = passage.atBottom();
-    passage.cutAt(turn.first);
-    passage.add(page);
-    passage.render();
-    if (stick) passage.toBottom();
+    keepTurn(id, turn, page);
+    if (turn.strange || turn.first < passage.first || end - turn.first > PAGE_TOKENS) {
+      await showText(id);
+    } else {
+      const stick = passage.atBottom();
+      passage.cutAt(turn.first);
+      passage.add(page);
+      passage.render();
+      if (stick) passage.toBottom();
+    }
   }
   memory.cutAt(end);
   passage.choose(null);

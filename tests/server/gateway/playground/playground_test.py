@@ -3,12 +3,14 @@
 
     playground_test.py REPOSITORY mnemon-train mnemon-server
 
-trains a feedback model, a fast weights model and an encoder for a few steps, serves them
-on free ports of loopback, and does with the page what a person does. Skipped without a Chromium.
+trains a feedback model, a fast weights model and an encoder for a few steps, serves them,
+the first also with a chat template, on free ports of loopback, and does with the page what a
+person does. Skipped without a Chromium.
 """
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,14 @@ if CHROMIUM is None:
 REPOSITORY, TRAIN, SERVER = sys.argv[1:4]
 TEXT = "the quick brown fox jumps over thé lazy dog, it's said.\n" * 400
 ENDLESS = 65536  # the most that can be asked for
+SHIFT = 8
+CHAT = {
+    "system": "{content}.\n",
+    "user": "it's {content}\n",
+    "assistant": "said {content}\n",
+    "answer": "said ",
+    "stop": ["\n"],
+}
 
 # Elements whose content is wider than they are, though it can neither scroll nor is it cut
 # with dots.
@@ -102,6 +112,8 @@ def setUpModule():
         "fast-weights": train("fast_weights-small", root, *small),
         "reverse": train("tasks/reverse", root, *short),
     }
+    models["chat"] = shutil.copytree(models["feedback"], root / "chat")
+    (root / "chat/tokenizer_config.json").write_text(json.dumps({"chat_template": CHAT}))
     checkpoints = [f"{name}={folder}" for name, folder in models.items()]
     port = root / "port"
     server = subprocess.Popen(
@@ -152,7 +164,7 @@ class PlaygroundTest(unittest.TestCase):
     def open(self, at="/"):
         page.open("about:blank")
         page.open(origin + at)
-        page.wait("state.models.length == 3 && !document.querySelector('#tree-note').hidden"
+        page.wait("state.models.length == 4 && !document.querySelector('#tree-note').hidden"
                   if at == "/" else "state.session")
 
     def use(self, model):
@@ -328,17 +340,21 @@ class PlaygroundTest(unittest.TestCase):
         page.wait("$('delete').textContent == 'Really delete?'")
         page.press("Delete")
         page.wait("$('tree').children.length == 1")
-        # Everything that can be used is reached by Tab, and shows that it has the focus.
+        self.check_reached("model", "theme", "new", "prompt", "generate", "passage", "memory-on",
+                           "sampling.seed", "session-draft-1", "curl")
+
+    def check_reached(self, *wanted):
+        """By Tab; what is reached shows that it has the focus."""
         reached = set()
         for _ in range(60):
             page.press("Tab")
-            reached.add(page.evaluate("document.activeElement.id || document.activeElement.name"))
+            named = "(e) => e.id || e.name || (e.tagName == 'BUTTON' && e.textContent)"
+            reached.add(page.evaluate(f"({named})(document.activeElement)"))
             ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             if page.evaluate("document.activeElement !== document.body"):
                 self.assertNotEqual(ring, "none", f"{reached}")
-        for wanted in ("model", "theme", "new", "prompt", "generate", "passage", "memory-on",
-                       "sampling.seed", "session-draft-1", "curl"):
-            self.assertIn(wanted, reached)
+        for one in wanted:
+            self.assertIn(one, reached)
 
     def test_a_link_shows_its_session(self):
         self.send("the ")
@@ -384,7 +400,10 @@ class PlaygroundTest(unittest.TestCase):
     def test_fits_narrow_and_wide(self):
         self.send("the quick ", 300)
         page.evaluate("passage.choose(3)")
-        for width in (360, 719, 720, 1099, 1100, 1440, 1800, 2560):
+        self.check_fit(360, 719, 720, 1099, 1100, 1440, 1800, 2560)
+
+    def check_fit(self, *widths):
+        for width in widths:
             for scheme in ("light", "dark"):
                 with self.subTest(width=width, scheme=scheme):
                     page.resize(width, 800)
@@ -410,6 +429,217 @@ class PlaygroundTest(unittest.TestCase):
         sys.path.insert(0, str(pathlib.Path(REPOSITORY, "bench")))
         import palette
         self.assertEqual(page.evaluate("MODEL_COLOURS"), list(palette.COLOURS))
+
+    def chat(self):
+        self.use("chat")
+        self.addCleanup(page.evaluate, "localStorage.removeItem('mnemon-view')")
+        self.fill("stopping.max_tokens", "20")
+        self.fill("sampling.seed", "7")
+        page.evaluate(
+            "(() => { const asked = window.fetch; window.sent = [];"
+            " window.fetch = (path, options = {}) => { if (/generate$/.test(path))"
+            " sent.push(JSON.parse(options.body)); return asked(path, options); }; })()"
+        )
+
+    def say(self, message, system="", wait=True):
+        """A message, and the answer to it. Returns its turn's tokens of the prompt."""
+        if system:
+            page.evaluate("$('system-details').open = true")
+            page.click("#system")
+            page.type(system)
+        page.click("#prompt")
+        page.type(message)
+        page.press("Enter")
+        if wait:
+            page.wait("state.turn === null && $('prompt').value === ''")
+
+    def blocks(self):
+        return page.evaluate(
+            "[...document.querySelectorAll('#passage-text article')]"
+            ".map((a) => [a.classList[1], a.lastChild.textContent])"
+        )
+
+    def answers(self, text, *prompts):
+        """The answers of a text in which these prompts stand, as they are shown."""
+        out = []
+        for prompt, after in zip(prompts, [*prompts[1:], None]):
+            self.assertTrue(text.startswith(prompt), (text, prompt))
+            text = text[len(prompt):]
+            # The end of an answer is written by the model or comes with the next prompt.
+            end = len(text) if after is None else text.index("\n" + after)
+            out.append(text[:end].removesuffix("\n") or "(no text)")
+            text = text[end:].removeprefix("\n")
+        return out
+
+    def press_at(self, role, index, button):
+        page.evaluate(
+            f"(() => {{ const block = [...document.querySelectorAll('article.{role}')].at({index});"
+            " const [found] = [...block.querySelectorAll('button')].filter((b) =>"
+            f" b.textContent == '{button}'); $('pressed')?.removeAttribute('id');"
+            " found.id = 'pressed'; })()"
+        )
+        page.click("#pressed")
+
+    def test_chats_by_roles(self):
+        self.chat()
+        page.wait("!$('views').hidden && !$('chat-welcome').hidden && $('welcome').hidden")
+        self.assertTrue(page.evaluate("$('generate').disabled"))
+        self.say("the quick fox", system="the lazy dog")
+        first = "the lazy dog.\nit's the quick fox\nsaid "
+        text = self.history("draft-1")["text"]
+        [answer] = self.answers(text, first)
+        opening = [["system", "the lazy dog"], ["user", "the quick fox"], ["assistant", answer]]
+        self.assertEqual(self.blocks(), opening)
+        self.assertFalse(page.evaluate("$('system-details').checkVisibility()"))
+        self.say("jumps over")
+        text = self.history("draft-1")["text"]
+        answers = self.answers(text, first, "it's jumps over\nsaid ")
+        whole = opening + [["user", "jumps over"], ["assistant", answers[1]]]
+        self.assertEqual(self.blocks(), whole)
+        # What is marked of any token is text, not the head of a block.
+        marked = "passage.range(i, i + n).toString().length > n"
+        each = f"[...passage.text].some((_, i) => [1, 2].some((n) => {marked}))"
+        self.assertFalse(page.evaluate(each))
+        asked = [json.loads(p["conversation"]) for p in page.evaluate("sent.map((b) => b.prompt)")]
+        self.assertEqual(asked, [
+            {"messages": [{"role": "system", "content": "the lazy dog"},
+                          {"role": "user", "content": "the quick fox"}]},
+            {"messages": [{"role": "user", "content": "jumps over"}]},
+        ])
+        # The tab knows the roles after a reload, also of a session that went on elsewhere.
+        self.open("/#draft-1")
+        page.wait("passage.total > 0")
+        self.assertEqual(self.blocks(), whole)
+        api("/v1/sessions/draft-1/generate", {"prompt": "dog", "stopping": {"max_tokens": 1}})
+        self.open("/#draft-1")
+        page.wait("passage.total > 0")
+        self.assertEqual(self.blocks()[:-1], whole)
+        text = self.history("draft-1")["text"]
+        self.assertEqual(self.blocks()[-1], ["raw", text[-4:]])
+        # A session of another client with the same name has no roles.
+        api("/v1/sessions/draft-1", method="DELETE")
+        api("/v1/sessions", {"session_id": "draft-1", "session": {"model": "models/chat"}})
+        api("/v1/sessions/draft-1/generate", {"prompt": TEXT[:200], "stopping": {"max_tokens": 0}})
+        self.open("/#draft-1")
+        page.wait("passage.total == 200")
+        self.assertEqual(self.blocks(), [["raw", TEXT[:200]]])
+        title = page.evaluate("document.querySelector('article').ariaLabel")
+        self.assertEqual(title, "Text before this page")
+
+    def test_chats_as_text_too(self):
+        self.chat()
+        # The message is also what the template puts before one.
+        self.say("it's")
+        self.click_token(len("it's i"))
+        self.assertIn("Token 7", self.text("token-text"))
+        page.click("#views label:last-of-type")
+        page.wait("state.view == 'text'")
+        self.assertEqual(self.shown(), self.history("draft-1")["text"])
+        page.click("#prompt")
+        page.press("Enter")
+        self.assertEqual(page.evaluate("[$('prompt').value, state.turn]"), ["\n", None])
+        page.evaluate("$('prompt').value = ''")
+        self.send("the dog ", 5)
+        self.assertEqual(page.evaluate("sent.at(-1).prompt"), "the dog ")
+        text = self.history("draft-1")["text"]
+        self.assertEqual(self.shown(), text)
+        self.open("/#draft-1")
+        page.wait("passage.total > 0")
+        self.assertEqual(self.shown(), text)
+        page.click("#views label:first-of-type")
+        page.wait("state.view == 'chat'")
+        roles = [role for role, _ in self.blocks()]
+        self.assertEqual(roles, ["user", "assistant", "raw"])
+        self.assertTrue(self.blocks()[-1][1].startswith("the dog "))
+        self.use("feedback")
+        page.wait("$('views').hidden && !$('welcome').hidden && $('chat-welcome').hidden")
+
+    def test_goes_back_to_a_turn(self):
+        self.chat()
+        self.say("the fox", system="lazy")
+        one = self.blocks()
+        before = page.evaluate("passage.total")
+        self.say("the dog")
+        two = self.blocks()
+        whole = self.history("draft-1")["text"]
+        # The same seed gives the same answer.
+        self.press_at("assistant", -1, "Retry")
+        page.wait("sent.length == 3 && state.turn === null")
+        self.assertEqual(self.blocks(), two)
+        self.assertEqual(self.history("draft-1")["text"], whole)
+        self.assertEqual(page.evaluate("sent[2].prompt"), page.evaluate("sent[1].prompt"))
+        self.press_at("assistant", 0, "Fork")
+        page.wait(f"state.session == 'draft-2' && passage.total == {before}")
+        self.assertEqual(self.blocks(), one)
+        page.click("#session-draft-1")
+        page.wait("state.session == 'draft-1' && document.querySelectorAll('article').length == 5")
+        self.assertEqual(self.blocks(), two)
+        self.press_at("assistant", 0, "Rewind")
+        page.wait(f"passage.total == {before}")
+        self.assertEqual(self.blocks(), one)
+        self.press_at("user", 0, "Edit")
+        page.wait("passage.total == 0 && document.activeElement.id == 'prompt'")
+        typed = page.evaluate("[$('system').value, $('prompt').value]")
+        self.assertEqual(typed, ["lazy", "the fox"])
+        self.assertEqual(api("/v1/sessions/draft-1").get("token_count", 0), 0)
+        page.press("Enter")
+        page.wait("state.turn === null && passage.total > 0")
+        self.assertEqual(self.blocks(), one)
+        # A rewind into an answer leaves its beginning, which the model continues.
+        end = page.evaluate("conversation('draft-1')[0].begin") + 1
+        page.evaluate(f"action(() => rewind({end}))()")
+        page.wait(f"passage.total == {end} && $('generate').textContent == 'Continue'")
+        page.click("#generate")
+        page.wait(f"state.turn === null && passage.total > {end}")
+        self.assertEqual([role for role, _ in self.blocks()], ["system", "user", "assistant"])
+        self.assertNotIn("prompt", page.evaluate("sent.at(-1)"))
+
+    def test_shows_errors_at_the_turn(self):
+        self.chat()
+        self.say("the QUICK fox", wait=False)
+        page.wait("!$('error').hidden && state.turn === null")
+        self.assertTrue(page.evaluate("$('passage').contains($('error'))"))
+        self.assertIn("field prompt.conversation", self.text("error-facts"))
+        self.assertEqual(page.evaluate("$('prompt').value"), "the QUICK fox")
+        self.assertEqual(page.evaluate("$('prompt').ariaInvalid"), "true")
+        self.assertIn("the QUICK fox", self.text("pending"))
+        self.check_fit(360, 1400)
+        page.click("#error-close")
+        self.assertEqual(self.text("pending"), "")
+        page.evaluate("$('prompt').value = 'the quick fox'")
+        page.click("#prompt")
+        page.press("Enter", SHIFT)
+        self.assertIsNone(page.evaluate("state.turn"))
+        page.press("Enter")
+        page.wait("state.turn === null && passage.total > 0")
+        self.assertEqual(self.blocks()[0], ["user", "the quick fox"])
+
+    def test_a_conversation_fits_and_is_reached_by_keys(self):
+        self.chat()
+        self.say("the quick fox " * 9, system="the lazy dog")
+        self.say("it's said")
+        self.check_fit(360, 720, 1400)
+        page.resize(1280, 800)
+        self.check_reached("view", "Edit", "Fork", "Rewind", "Retry", "prompt")
+
+    def test_the_command_of_a_chat_does_the_same(self):
+        self.chat()
+        self.say("the fox")
+        page.click("#fork")
+        page.wait("state.session == 'draft-2'")
+        page.click("#prompt")
+        page.type("it's the dog")
+        page.click("#curl")
+        command = page.wait("$('curl-text').textContent")
+        page.press("Escape")
+        page.wait("!document.querySelector('dialog[open]')")
+        out = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=600)
+        self.assertIn(b"data: [DONE]", out.stdout)
+        page.evaluate("$('prompt').value = ''")
+        page.click("#session-draft-1")
+        page.wait("state.session == 'draft-1'")
+        self.say("it's the dog")
+        self.assertEqual(self.history("draft-1")["text"], self.history("draft-2")["text"])
 
     def test_attention_is_drawn(self):
         self.send("the quick brown fox ", 40)
@@ -451,7 +681,7 @@ class PlaygroundTest(unittest.TestCase):
         self.use("reverse")
         page.wait("!$('encoder-note').hidden && $('welcome').hidden")
         self.assertTrue(page.evaluate("$('generate').disabled && $('prompt').disabled"))
-        self.assertIn("no memory is shown", self.text("memory-caption"))
+        page.wait("$('memory-caption').textContent.includes('no memory is shown')")
 
     def test_generates_where_the_memory_cannot_be_seen(self):
         # As a server answers that has no view into the model.

@@ -3,8 +3,9 @@
 
     screenshots.py URL FOLDER
 
-The server's models should have learnt something. The pictures show the first two of them
-and take sessions of their own, which are deleted at the end.
+The server's models should have learnt something. The pictures show the first two of them,
+and a chat with the last one where that has a chat template. They take sessions of their own,
+which are deleted at the end.
 """
 
 import argparse
@@ -27,8 +28,9 @@ WIDE = (1440, 860)
 PROMPT = "ROMEO:\nWhat light is this, that "
 
 
-def turn(page, prompt, count, seed):
-    fields = {"stopping.max_tokens": count, "sampling.seed": seed, "sampling.temperature": 0.6}
+def turn(page, prompt, count, seed, temperature=0.6):
+    fields = {"stopping.max_tokens": count, "sampling.seed": seed}
+    fields["sampling.temperature"] = temperature
     for name, value in fields.items():
         page.evaluate(f"document.getElementsByName('{name}')[0].value = '{value}'")
     page.evaluate("$('prompt').focus()")
@@ -64,6 +66,13 @@ def story(page, seed):
     turn(page, "\nNurse:\n", 330, seed + 2)
 
 
+def conversation(page):
+    page.evaluate("useView('chat')")
+    famous = "What is it famous for? Answer in one sentence."
+    for question in ("What is the capital of France?", famous):
+        turn(page, question, 120, 1, temperature=0)
+
+
 def shoot(page, path, width, height):
     page.evaluate("document.activeElement.blur()")
     page.wait("!memory.due")
@@ -89,6 +98,7 @@ def main():
         page.resize(*WIDE)
         page.open(arguments.url.rstrip("/") + "/")
         page.wait("state.models.length > 0")
+        page.evaluate("useView('text')")
         story(page, 3)
         # The head that looks at most of the text.
         page.evaluate("passage.choose(passage.total - 3)")
@@ -105,6 +115,12 @@ def main():
             story(page, 5)
         shoot(page, arguments.folder / "playground_dark.png", *WIDE)
         made += page.evaluate("state.sessions.map((s) => s.name)")
+        if page.evaluate("state.models.at(-1).chats"):
+            page.prefer(prefers_color_scheme="light")
+            use(page, page.evaluate("state.models.length - 1"))
+            conversation(page)
+            shoot(page, arguments.folder / "playground_chat.png", *WIDE)
+            made += page.evaluate("state.sessions.map((s) => s.name)")
         for name in set(made):
             page.evaluate(f"call('DELETE', '/v1/{name}').then(() => true)")
 
