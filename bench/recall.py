@@ -6,14 +6,18 @@ told ("7A 3B"), prose follows, then the digits are asked for ("?A"), greedily.
 Examples:
   bench/recall.py --server 127.0.0.1:50051 --text book.txt
   bench/recall.py --text book.txt --distance 100,300,1000,3000,10000 --svg recall.svg
+  bench/recall.py --text book.txt --example
 
 The model MEMORY is told all of it on a session, call after call. WINDOW gets as many of the
 newest characters as its context holds, which is what a model without a memory can be given.
 Needs the Python client (client/python). Facts, letters and places in the prose are drawn anew from --seed.
 
+--example asks first for all that the example of docs/memory_demo.md tells: behind its
+sentence, without a session, and behind the end of the text, on a session.
+
 Exit code: 0 memory knows 95 of 100 or more at every distance, the window does where the
-facts lie in it, and guesses, at most 25 of 100, where they do not; 1 failed, or not so; 2
-usage.
+facts lie in it, and guesses, at most 25 of 100, where they do not, and the answers of the
+example are right; 1 failed, or not so; 2 usage.
 """
 
 import argparse
@@ -26,6 +30,11 @@ import sys
 import mnemon
 
 import plot
+
+# Of docs/memory_demo.md.
+EXAMPLE = "7A 2B 9C 4D 1E"
+SENTENCE = "the river and what the old man said"
+EXAMPLE_DISTANCE = 3000
 
 FACTS = 5  # told and asked in each session
 PIECE = 1000  # characters in a call
@@ -48,6 +57,7 @@ def parse_flags():
     parser.add_argument("--sessions", type=int, default=40,
                         help=f"at each distance, {FACTS} questions each (default: 40)")
     parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--example", action="store_true", help="ask for the example first")
     parser.add_argument("--svg", help="file of a picture of the shares")
     flags = parser.parse_args()
     try:
@@ -87,13 +97,9 @@ class Trial:
 
     def on_session(self, client, model):
         """How many of the answers are right."""
-        with client.session(model=model, ttl=600) as session:
-            tell(session, self.told)
-            right = 0
-            for letter in self.asked:
-                right += digit_after(session, f"?{letter}") == self.facts[letter]
-                tell(session, " ")
-        return right
+        answers = answers_on_session(client, model, self.told, self.asked)
+        return sum(answer == self.facts[letter]
+                   for letter, answer in zip(self.asked, answers))
 
     def in_window(self, client, model, window):
         told, right = self.told, 0
@@ -103,6 +109,35 @@ class Trial:
             right += answer == self.facts[letter]
             told += answer + " "
         return right
+
+
+def answers_without_session(client, model, told, letters):
+    return [digit_after(client, f"{told}?{letter}", model=model) for letter in letters]
+
+
+def answers_on_session(client, model, told, letters):
+    answers = []
+    with client.session(model=model, ttl=600) as session:
+        tell(session, told)
+        for letter in letters:
+            answers.append(digit_after(session, f"?{letter}"))
+            tell(session, " ")
+    return answers
+
+
+def run_example(client, model, prose):
+    """Whether all that was told is known."""
+    digits, letters = zip(*EXAMPLE.split())
+    end = prose[-EXAMPLE_DISTANCE:]
+    rows = [(f"told: {EXAMPLE}", digits),
+            (f"behind '{SENTENCE}'",
+             answers_without_session(client, model, f"{EXAMPLE} {SENTENCE} ", letters)),
+            (f"behind {len(end):,} characters of the text",
+             answers_on_session(client, model, f"{EXAMPLE} {end} ", letters))]
+    print(f"{'asked':<46}" + "".join(f"  ?{letter}" for letter in letters))
+    for told, answers in rows:
+        print(f"{told:<46}" + "".join(f"   {answer}" for answer in answers), flush=True)
+    return all(list(answers) == list(digits) for _, answers in rows)
 
 
 def context_of(client, name):
@@ -126,6 +161,7 @@ def main():
     with mnemon.Client(flags.server) as client, \
             concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         window = context_of(client, flags.window)
+        known = not flags.example or run_example(client, flags.memory, prose)
         print(f"{flags.sessions * FACTS} questions at each distance, chance 10 %")
         print(f"{'characters between':>20}{'memory':>10}{f'window of {window}':>18}", flush=True)
         for distance in flags.distance:
@@ -147,6 +183,8 @@ def main():
         pathlib.Path(flags.svg).write_text(plot.draw(
             curves, "characters of prose between fact and question", "answers that are right",
             lambda share: f"{share:.0%}"))
+    if not known:
+        raise RuntimeError(f"the model {flags.memory} does not know all that the example tells")
     if low:
         raise RuntimeError(f"below {LEAST:.0%} at a distance of {', '.join(map(str, low))}")
 

@@ -62,29 +62,58 @@ int64_t LeastCallBytes(const ServedModel& model, const ModelFacts& facts) {
          pools * Slabs::kHugePage + kCallTokens;
 }
 
-void LogFacts(const ModelFacts& facts) {
-  LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ", facts.parameters,
-                 " parameters, vocabulary ", facts.vocab, ", context ",
-                 facts.context_limit ? StrCat(*facts.context_limit, " tokens")
-                                     : std::string("unlimited"),
-                 facts.has_tokenizer ? "" : ", no tokenizer: token ids only"));
+// Millions from a million on.
+std::string Parameters(int64_t count) {
+  if (count < 1'000'000) return StrCat(count);
+  return absl::StrFormat("%.1fM", static_cast<double>(count) / 1e6);
 }
 
-void LogTiers(const ModelFacts& facts, const StateSpec& spec,
-              const Engine::Options& options, int64_t engine_bytes,
-              bool state_on_host) {
-  const SessionTiers tiers = PlanTiers(spec, facts.vocab, facts.context_limit, options,
-                                       engine_bytes, state_on_host);
-  LogInfo(StrCat("model ", facts.name, ": ", tiers.running, " calls run at once"));
+std::string StateText(const StateSpec& spec) {
+  std::vector<std::string> parts;
+  if (const int64_t fixed = spec.bytes_at(0); fixed > 0) {
+    parts.push_back(StrCat(Bytes(fixed), " per session"));
+  }
+  if (spec.growing()) {
+    const int64_t row = spec.row_elements() * static_cast<int64_t>(sizeof(float));
+    parts.push_back(StrCat(Bytes(row), " per token and session",
+                           spec.growth() == Growth::kRing
+                               ? StrCat(", of the last ", spec.capacity(), " tokens")
+                               : std::string()));
+  }
+  return StrJoin(parts, " and ");
+}
+
+std::string RoomText(const SessionTiers& tiers, bool state_on_host) {
+  std::vector<std::string> parts;
   for (const SessionTiers::AtRest& at : tiers.at_rest) {
-    LogInfo(StrCat("model ", facts.name, ": ", at.sessions, " sessions of ", at.tokens,
-                   " tokens fit at rest in memory, each with a state of ",
-                   at.state_bytes, " bytes (", Bytes(at.state_bytes), ") and ",
-                   at.session_bytes, " bytes beside it",
-                   state_on_host
-                       ? std::string()
-                       : StrCat("; with their states in the memory of the GPU, and ",
-                                at.in_host, " more with theirs in the host's")));
+    parts.push_back(StrCat(at.sessions,
+                           state_on_host ? std::string() : StrCat(" + ", at.in_host),
+                           parts.empty() ? " sessions of " : " of ", at.tokens,
+                           parts.empty() ? " tokens" : ""));
+  }
+  return StrCat(StrJoin(parts, ", or "), " fit in ",
+                state_on_host ? "memory" : "the memory of the GPU + the host's");
+}
+
+// What one wants to know first, on a line.
+void LogModel(const ModelFacts& facts, const std::string& sessions) {
+  LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ",
+                 Parameters(facts.parameters), " parameters, ", facts.precision,
+                 ", vocabulary ", facts.vocab, ", context ",
+                 facts.context_limit ? StrCat(*facts.context_limit, " tokens")
+                                     : std::string("unlimited"),
+                 facts.has_tokenizer ? "" : ", no tokenizer: token ids only",
+                 sessions));
+}
+
+void LogTiers(const std::string& name, const SessionTiers& tiers) {
+  Log(LogLevel::kDebug,
+      StrCat("model ", name, ": ", tiers.running, " calls run at once"));
+  for (const SessionTiers::AtRest& at : tiers.at_rest) {
+    Log(LogLevel::kDebug,
+        StrCat("model ", name, ": ", at.sessions, " sessions of ", at.tokens,
+               " tokens fit at rest in memory, each with a state of ", at.state_bytes,
+               " bytes and ", at.session_bytes, " bytes beside it"));
   }
 }
 
@@ -155,7 +184,6 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
   int64_t weights = 0;
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
-    LogFacts(one.facts);
     if (!one.served.no_chat_program.ok()) {
       LogWarning(StrCat("model ", flag.name, ": its chat template is not supported: ",
                         std::string(one.served.no_chat_program.message())));
@@ -183,20 +211,29 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
   Engine::Options planned = options;
   planned.call_bytes = models.call_bytes_;
   for (const One& one : models.models_) {
-    if (!one.served.decoder) continue;
+    if (!one.served.decoder) {
+      LogModel(one.facts, "");
+      continue;
+    }
     Decoder& decoder = *one.served.decoder;
-    LogTiers(one.facts, decoder.spec(), planned, models.engine_bytes_,
-             decoder.MakeStateMemory() == nullptr);
+    const StateSpec& spec = decoder.spec();
+    const bool on_host = decoder.MakeStateMemory() == nullptr;
+    const SessionTiers tiers = PlanTiers(spec, one.facts.vocab, one.facts.context_limit,
+                                         planned, models.engine_bytes_, on_host);
+    LogModel(one.facts, StrCat("; ", StateText(spec), "; ", RoomText(tiers, on_host)));
+    LogTiers(one.facts.name, tiers);
   }
+  LogInfo(StrCat("memory: at most ", Bytes(memory), ", ", Bytes(weights),
+                 " of it weights"));
   const MemoryShares shares =
       MemoryShares::Of(models.engine_bytes_, models.call_bytes_);
-  LogInfo(StrCat("memory: ", Bytes(memory), " in all, ", Bytes(weights),
-                 " of it weights; ", Bytes(models.engine_bytes_),
-                 " for states, histories, prompts and predictions, of which sessions "
-                 "at rest leave ",
-                 Bytes(models.engine_bytes_ - shares.resting),
-                 " to calls and their states: they may take ", Bytes(shares.sessions),
-                 ", with their histories ", Bytes(shares.resting)));
+  Log(LogLevel::kDebug,
+      StrCat("memory: ", Bytes(models.engine_bytes_),
+             " for states, histories, prompts and predictions, of which sessions at "
+             "rest leave ",
+             Bytes(models.engine_bytes_ - shares.resting),
+             " to calls and their states: they may take ", Bytes(shares.sessions),
+             ", with their histories ", Bytes(shares.resting)));
   return models;
 }
 

@@ -175,11 +175,12 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
     MNEMON_RETURN_IF_ERROR(
         WriteFileDurably(options.http_port_file, StrCat(address.port, "\n")));
   }
-  LogInfo(StrCat("metrics on http://", address.Text(), "/metrics"));
-  if (door->gateway != nullptr) {
-    LogInfo(StrCat("playground on http://", address.Text(),
-                   "/, OpenAI's API on http://", address.Text(), "/v1"));
-  }
+  const std::string page = StrCat("http://", address.Text());
+  LogInfo(
+      StrCat(door->gateway == nullptr
+                 ? std::string()
+                 : StrCat("playground on ", page, "/, OpenAI's API on ", page, "/v1, "),
+             "metrics on ", page, "/metrics"));
   return door;
 }
 

@@ -45,7 +45,7 @@ double Milliseconds(double seconds) { return seconds * 1e3; }
 absl::StatusOr<double> PromisedBytes(const std::string& log) {
   const std::regex line(
       R"((\d+) sessions of (\d+) tokens fit at rest in memory, each with a state of )"
-      R"((\d+) bytes \([^)]*\) and (\d+) bytes beside it)");
+      R"((\d+) bytes and (\d+) bytes beside it)");
   std::smatch found;
   if (!std::regex_search(log, found, line)) {
     return absl::InternalError("the server does not say what fits in memory: " + log);
@@ -169,9 +169,10 @@ void CompareTimes(const Times& few, const Times& all, BarResults& results) {
 
 absl::Status MeasureMemory(const ScenarioOptions& options, const std::string& model,
                            const ScaleShape& shape, BarResults& results) {
-  MNEMON_ASSIGN_OR_RETURN(const auto server,
-                          StartServer(options, {"--checkpoint", "m=" + model,
-                                                "--state-bytes", kStateBytes}));
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(options, {"--checkpoint", "m=" + model, "--state-bytes", kStateBytes,
+                            "--log-level", "debug"}));
   results.TimeAtMost("start of a server without a store", server->start_time().count(),
                      kScaleStart, "s");
   MNEMON_ASSIGN_OR_RETURN(const double promised, PromisedBytes(server->log()));

@@ -24,7 +24,10 @@ import unittest
 
 REPOSITORY, BINARIES = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 PAGE_SECONDS = 1500  # only a page that hangs takes so long
-ENGLISH = "It is said that the quick brown fox jumps over the lazy dog. But then it rests, And so on.\n"
+ENGLISH = (
+    "It is said that the quick brown fox jumps over the lazy dog. But then it rests, And so on.\n"
+    "What is the capital of France? Which river is it?\n"
+)
 
 # In place of the programs: what is different here, and what a person would wait for. On a
 # machine that does other things mnemon bench may be late, which voids its figures.

@@ -67,10 +67,15 @@ std::vector<Door> Doors() {
 
 ModelStats Stats(const GatewayRig& rig) { return rig.rig.engine->Stats().models[0]; }
 
-// Waits until all streams are paused, and nothing moves any more; false once more is
-// generated than may be ahead of readers that stopped.
+// Tokens that may be generated ahead of readers that stopped.
+int64_t MostAhead(int64_t streams) {
+  return streams * kAheadTokens + kAheadBytes / kTokenBytes;
+}
+
+// Waits until all streams are paused, and nothing moves any more, unless the machine is
+// busy; false once more is generated than may be ahead of readers that stopped.
 bool Stalls(const GatewayRig& rig, int64_t streams) {
-  const int64_t most = streams * kAheadTokens + kAheadBytes / kTokenBytes;
+  const int64_t most = MostAhead(streams);
   int64_t before = -1;
   int64_t now = 0;
   return Eventually([&] {
@@ -99,12 +104,11 @@ TEST_P(EachHttpDoor, AReaderThatStopsPausesAlone) {
   HttpPeer peer(rig.port(), kReceiveBuffer);
   ASSERT_TRUE(peer.Send(GatewayRig::Request("POST", door.path, door.request.dump())));
   ASSERT_TRUE(Stalls(rig, door.streams));
-  const int64_t generated = rig.rig.engine->Stats().tokens_generated;
   const HttpAnswer other = rig.Send("POST", "/v1/completions",
                                     R"({"prompt":"abc","max_tokens":300,"seed":1})");
   EXPECT_EQ(other.code, 200) << other.body;
-  EXPECT_EQ(rig.rig.engine->Stats().tokens_generated, generated + 300);
-  EXPECT_EQ(Stats(rig).stalled, door.streams);
+  EXPECT_TRUE(Patiently([&] { return Stats(rig).stalled == door.streams; }));
+  EXPECT_LE(rig.rig.engine->Stats().tokens_generated, MostAhead(door.streams) + 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Doors, EachHttpDoor, testing::ValuesIn(Doors()),
@@ -166,7 +170,7 @@ TEST(SlowHttpReader, ThreeHundredLeaveOthersAlone) {
     EXPECT_EQ(other.code, 200);
     EXPECT_EQ(GatewayRig::ParseEvents(other.body).back(), "[DONE]");
   }
-  EXPECT_EQ(Stats(rig).stalled, kReaders);
+  EXPECT_TRUE(Patiently([&] { return Stats(rig).stalled == kReaders; }));
 }
 
 TEST(SlowHttpReader, OneThatReadsNothingEndsAndMayComeBack) {

@@ -28,6 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -145,8 +146,15 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_EQ(server->Wait(), 0);
   const std::string log = server->err();
   EXPECT_THAT(log, HasSubstr("listening on 127.0.0.1:" + port_));
-  EXPECT_THAT(log, HasSubstr("64 calls run at once"));
-  EXPECT_THAT(log, HasSubstr("sessions of 1000 tokens fit at rest in memory"));
+  EXPECT_THAT(log,
+              ContainsRegex("model default: fast_weights, [0-9]+ parameters, fp32, "
+                            "vocabulary [0-9]+, context unlimited; [0-9.]+ K?i?B per "
+                            "session; [0-9]+ sessions of 1000 tokens fit in memory\n"));
+  EXPECT_THAT(log,
+              ContainsRegex("model xl: transformer_xl, .* per token and session, of "
+                            "the last [0-9]+ tokens; [0-9]+ sessions of"));
+  EXPECT_THAT(log,
+              HasSubstr(StrCat("playground on http://127.0.0.1:", http_port_, "/, ")));
   const size_t segment = log.find("window: segment");
   EXPECT_NE(segment, std::string::npos);
   EXPECT_EQ(log.find("window: segment", segment + 1), std::string::npos);
