@@ -89,10 +89,11 @@ absl::Status CheckTensors(std::span<const Safetensors> files,
     }
   }
   for (const auto& [name, info] : found) {
-    const bool wanted = known.contains(name) ||
-                        std::ranges::any_of(ignored, [&](const std::string& end) {
-                          return name.ends_with(end);
-                        });
+    const bool wanted =
+        known.contains(name) ||
+        std::ranges::any_of(ignored, [&name = name](const std::string& end) {
+          return name.ends_with(end);
+        });
     if (!wanted) faults.Add(info->name, "is not expected");
   }
   return faults.status();

@@ -373,7 +373,8 @@ size_t Bpe::MergeMany(std::span<int32_t> symbols) const {
     }
     if (before[at] >= 0) consider(before[at], top.at);
   }
-  return static_cast<size_t>(std::ranges::remove(symbols, -1).begin() -
+  // clang 14 does not take the subrange that std::ranges::remove gives.
+  return static_cast<size_t>(std::remove(symbols.begin(), symbols.end(), -1) -
                              symbols.begin());
 }
 
