@@ -214,12 +214,16 @@ TEST(Conversation, UnknownCharactersAreSkippedOrReplaced) {
   const auto none = [](const std::vector<client::TokenLogprobs>&) { return true; };
   EXPECT_EQ(ReasonOf(rig.client->Score(score, none).status()), "UNKNOWN_CHARACTER");
   score.unknown_characters = client::UnknownCharacters::kSkip;
-  EXPECT_EQ(rig.client->Score(score, none)->tokens, 4);
+  const auto scored = rig.client->Score(score, none);
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_EQ(scored->tokens, 4);
 }
 
 TEST(Conversation, AModelNamedDefaultIsTheOneOfCallsThatNameNone) {
   Rig rig({.models = {"toy", "default"}});
-  EXPECT_EQ(Collect(*rig.client, Says("hi")).result->model, "default");
+  const Collected answer = Collect(*rig.client, Says("hi"));
+  ASSERT_TRUE(answer.result.ok()) << answer.result.status();
+  EXPECT_EQ(answer.result->model, "default");
   ASSERT_TRUE(rig.client->CreateSession({.id = "anna"}).ok());
   EXPECT_EQ(rig.client->GetSession("anna")->model, "default");
   Rig two({.models = {"toy", "other"}});
