@@ -10,11 +10,18 @@ fail_with_log() { fail "$*: $(tail -n 20 "$work/server.log")"; }
 
 # An address for a port of loopback: with a port that the system draws if it is taken.
 address_with() {
-  if (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; then
+  if /usr/bin/python3 - "$1" 2> /dev/null <<'PYTHON'; then
+import socket, sys
+
+# As the server binds it: a connection that was closed from this port also holds it.
+with socket.socket() as probe:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", int(sys.argv[1])))
+PYTHON
+    printf '127.0.0.1:%s\n' "$1"
+  else
     say "port $1 is taken; another one takes its place" >&2
     printf '127.0.0.1:0\n'
-  else
-    printf '127.0.0.1:%s\n' "$1"
   fi
 }
 
