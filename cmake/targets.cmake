@@ -81,8 +81,9 @@ endif()
 # Part of binutils; it links in a third of the time or less.
 find_program(GOLD ld.gold)
 
-# One test binary; LABEL slow keeps it out of `ctest -L fast`. ENGINE precompiles the
-# fixture of the engine's tests.
+# One test binary; LABEL slow keeps it out of `scripts/test --fast`. That is for those of
+# 20 s and more, but for the few that guard most. ENGINE precompiles the fixture of the
+# engine's tests.
 function(mnemon_test target)
   cmake_parse_arguments(ARG "TORCH;GRPC;ENGINE" "LABEL" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   if(NOT ARG_LABEL)
