@@ -10,7 +10,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -84,13 +83,9 @@ class FakeGeneration final : public v1::Generation::Service {
     address_ = StrCat("127.0.0.1:", port);
   }
   const std::string& address() const { return address_; }
-  // Waits, at most ten seconds, for a stream that hangs.
+  // Waits for a stream that hangs.
   void AwaitHang() const {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (!hanging_ && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    EXPECT_TRUE(hanging_);
+    EXPECT_TRUE(Eventually([&] { return hanging_.load(); }));
   }
 
   void Script(std::deque<Act> acts) {
@@ -168,10 +163,7 @@ class FakeGeneration final : public v1::Generation::Service {
     if (act.forget) Remember("");
     if (!act.hang) return act.status;
     hanging_ = true;
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (!context.IsCancelled() && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    Eventually([&] { return context.IsCancelled(); });
     hanging_ = false;
     return grpc::Status::CANCELLED;
   }

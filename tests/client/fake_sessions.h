@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -50,13 +49,9 @@ class FakeSessions final : public v1::Sessions::Service {
     return Client::Connect({.server = address_, .call_timeout = timeout});
   }
 
-  // Waits, at most ten seconds, until no stream and no verification runs.
+  // Waits until no stream and no verification runs.
   void Settle() const {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (running_ > 0 && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    EXPECT_EQ(running_, 0);
+    EXPECT_TRUE(Eventually([&] { return running_ == 0; }));
   }
 
   // A session with a fact in every field.
@@ -313,10 +308,7 @@ class FakeSessions final : public v1::Sessions::Service {
     if (fault == Fault::kBreak) return {grpc::DATA_LOSS, "the disk broke"};
     if (fault == Fault::kNone) return grpc::Status::OK;
     if (before_hang) before_hang();
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (!context.IsCancelled() && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    Eventually([&] { return context.IsCancelled(); });
     return grpc::Status::CANCELLED;
   }
 

@@ -64,15 +64,6 @@ absl::StatusOr<LoadResult> RunLoad(const TimedServer& server,
   return run.result;
 }
 
-bool Within(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
-
 TEST(Load, FiguresAreThoseOfAServerOfKnownSpeed) {
   const TimedServer server({.step = kStepTime});
   LoadOptions options = OptionsFor(server);
@@ -190,14 +181,14 @@ TEST(Load, StopEndsCallsAndDeletesSessions) {
   const TimedServer server({.step = kStepTime});
   for (const double rate : {0.0, 100.0}) {
     // The server ends cancelled calls on its own time.
-    ASSERT_TRUE(Within([&] { return server.engine->Stats().running == 0; }));
+    ASSERT_TRUE(Eventually([&] { return server.engine->Stats().running == 0; }));
     LoadOptions options = OptionsFor(server);
     if (rate > 0) options = OpenLoop(options, rate);
     options.sessions = 2;
     options.draw.max_tokens = {1000, 1000};
     options.requests = 1000;
     Running run(server, options);
-    ASSERT_TRUE(Within([&] { return server.engine->Stats().running > 0; }));
+    ASSERT_TRUE(Eventually([&] { return server.engine->Stats().running > 0; }));
     run.load.Stop();
     run.Await();
     ASSERT_TRUE(run.result.ok()) << run.result.status();
@@ -246,7 +237,7 @@ TEST(Load, AServerThatGoesEndsTheRunWithItsFigures) {
   options.requests = 2000;
   options.concurrency = 2;
   Running run(server, options);
-  ASSERT_TRUE(Within([&] { return server.engine->Stats().tokens_generated > 50; }));
+  ASSERT_TRUE(Eventually([&] { return server.engine->Stats().tokens_generated > 50; }));
   server.server.reset();
   run.Await();
   ASSERT_TRUE(run.result.ok()) << run.result.status();

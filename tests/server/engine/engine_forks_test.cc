@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 
@@ -103,9 +104,7 @@ TEST_P(EngineForks, OfARunningSessionBeginAtItsLastDeliveredToken) {
   server_.decoder.AllowAll();
   std::vector<int32_t> b;
   // It is answered between two steps, while the call goes on.
-  for (int i = 0; i < 30000 && !server_.engine->GetSession("b").ok(); ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
+  ASSERT_TRUE(Eventually([&] { return server_.engine->GetSession("b").ok(); }));
   const int64_t position = server_.Position("b");
   ASSERT_GE(position, 20 + 30);
   const Outcome all = reader.Finish();
@@ -129,9 +128,7 @@ TEST_P(EngineForks, OfAPromptThatIsComputedBeginBeforeIt) {
       {.session = "a", .id = "b"}, [](absl::StatusOr<SessionFacts>) {});
   ASSERT_TRUE(begun.ok());
   server_.decoder.AllowAll();  // its tokens are not read, so none is delivered
-  for (int i = 0; i < 30000 && !server_.engine->GetSession("b").ok(); ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
+  ASSERT_TRUE(Eventually([&] { return server_.engine->GetSession("b").ok(); }));
   EXPECT_EQ(server_.Position("b"), 38);
   ASSERT_TRUE(reader.Finish().status.ok());
   std::vector<int32_t> b = a;

@@ -167,11 +167,8 @@ class Interleavings {
   template <class Begin>
   static auto Insist(std::string_view reason, const Begin& begin) {
     auto answer = begin();
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (ReasonOf(answer.status()) == reason &&
-           std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-      answer = begin();
+    if (ReasonOf(answer.status()) == reason) {
+      Eventually([&] { return ReasonOf((answer = begin()).status()) != reason; });
     }
     return answer;
   }
@@ -401,16 +398,6 @@ class Interleavings {
           << log.id << ": " << server_.Position(log.id) << ", not " << size;
     }
     log.EndChange(std::move(change), size);
-  }
-
-  template <class Condition>
-  static bool Eventually(const Condition& condition) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return true;
   }
 
   absl::StatusOr<SessionFacts> Rewound(const RewindSessionRequest& request) {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -216,12 +215,7 @@ TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
   for (int i = 0; i < kSessions; ++i) {
     EXPECT_TRUE(device.engine->DeleteSession(id(i)).ok());
   }
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (device.engine->Stats().memory.images > 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(device.engine->Stats().memory.images, 0);
+  EXPECT_TRUE(Eventually([&] { return device.engine->Stats().memory.images == 0; }));
 }
 
 TEST_P(EngineOnDevice, StatesThatDoNotFitAreRefusedAtTheStart) {

@@ -64,6 +64,7 @@ TEST_P(Preemption, AllCallsComeToTheirEnds) {
           const auto expected = Expected(history, count);
           Reader reader(*server_.engine, Ask(prompt, count, id));
           ASSERT_TRUE(reader.status().ok()) << reader.status();
+          // Some readers are slow.
           if (random() % 4 == 0) std::this_thread::sleep_for(milliseconds(2));
           const Outcome outcome = reader.Finish();
           ASSERT_TRUE(outcome.status.ok()) << outcome.status;

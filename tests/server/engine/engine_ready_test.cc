@@ -112,12 +112,11 @@ TEST(Ready, TheTurnOfAnotherModelIsNoLackOfProgress) {
   encoder.clock.Advance(seconds(60));
   EXPECT_EQ(WhyNot(*encoder.engine, 0), "no progress");
   // Its turn does not come. It may have begun to wait only now.
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (WhyNot(*encoder.engine, 1) != "no progress") {
-    ASSERT_LT(std::chrono::steady_clock::now(), end);
-    std::this_thread::sleep_for(milliseconds(1));
+  ASSERT_TRUE(Eventually([&] {
+    if (WhyNot(*encoder.engine, 1) == "no progress") return true;
     encoder.clock.Advance(seconds(60));
-  }
+    return false;
+  }));
   encoder.predictor.Open();
   decoder.AllowAll();
   EXPECT_TRUE(answer.Await().ok());

@@ -2,7 +2,6 @@
 // When snapshots of sessions are written: at the end of a turn; where turns follow each
 // other, once the session has rested, or when much is new.
 #include <chrono>
-#include <thread>
 
 #include "base/strings.h"
 #include "tests/fakes/patience.h"
@@ -11,7 +10,6 @@
 namespace mnemon {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
@@ -21,12 +19,7 @@ class SnapshotRest : public StoreFixture, public testing::WithParamInterface<Toy
     return stored.engine().Stats().store->snapshots;
   }
   static bool AwaitSnapshots(StoredServer& stored, int64_t count) {
-    const auto deadline = steady_clock::now() + kPatience;
-    while (Snapshots(stored) < count) {
-      if (steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    return true;
+    return Eventually([&] { return Snapshots(stored) >= count; });
   }
   static void Turn(StoredServer& stored, const std::string& id, int64_t tokens) {
     const Outcome outcome = stored.server->Run(Ask({1, 2}, tokens, id));

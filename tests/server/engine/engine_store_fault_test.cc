@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/scorer.h"
 #include "tests/server/engine/stored_server.h"
 
@@ -113,10 +114,8 @@ TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
   }
 
   stored.files->Fail(DiskFault::kNone);
-  for (int i = 0; i < 15000 && !stored.engine().CreateSession({.id = "new"}).ok();
-       ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  EXPECT_TRUE(
+      Eventually([&] { return stored.engine().CreateSession({.id = "new"}).ok(); }));
   EXPECT_TRUE(stored.engine().Stats().store->healthy);
   ExpectBegins(HistoryOf(stored.engine(), "turn"),
                Joined(Joined(turn, prompt), ends[0].tokens));
@@ -253,10 +252,8 @@ TEST_P(EngineStoreFault, ARefusedChangeChangesNothing) {
     ++refused;
     EXPECT_EQ(ReasonOf(status), ReasonFor(fault)) << status;
     EXPECT_EQ(then, before);
-    for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "new"}).ok();
-         ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    EXPECT_TRUE(
+        Eventually([&] { return stored.engine().CreateSession({.id = "new"}).ok(); }));
     ASSERT_TRUE(stored.engine().DeleteSession("new").ok());
     EXPECT_EQ(Seen(stored.engine()), before);
     const std::vector<int32_t> whole = GoOn(stored, "s", 8);

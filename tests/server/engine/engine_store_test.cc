@@ -292,9 +292,8 @@ TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
   std::vector<int32_t> n = Continue(stored, "n", {}, Tokens(6, 3), 30);
   EXPECT_TRUE(stored.server->Run(Ask(Tokens(6, 3), 3)).status.ok());
   stored.files->Fail(DiskFault::kNone);
-  for (int i = 0; i < 15000 && !stored.engine().CreateSession({.id = "c"}).ok(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  EXPECT_TRUE(
+      Eventually([&] { return stored.engine().CreateSession({.id = "c"}).ok(); }));
   EXPECT_TRUE(stored.engine().Stats().store->healthy);
   a = Continue(stored, "a", a, Tokens(4, 8), 30);
   stored.CopyAfterPowerFailure(Path("copy"));
@@ -328,11 +327,8 @@ TEST_P(EngineStore, WhatCannotBeStoredIsNotMade) {
     EXPECT_EQ(ReasonOf(refused.status()), "STORE_FULL") << refused.status();
     EXPECT_FALSE(stored.engine().GetSession("b").ok());
     stored.files->Fail(DiskFault::kNone);
-    absl::StatusOr<SessionFacts> made = make();
-    for (int i = 0; i < 15000 && !made.ok(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      made = make();
-    }
+    absl::StatusOr<SessionFacts> made;
+    Eventually([&] { return (made = make()).ok(); });
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_TRUE(stored.engine().DeleteSession("b").ok());
   }

@@ -81,7 +81,7 @@ TEST_P(EngineUnloading, BesideAllThatUsesHistories) {
   std::thread sweeps([&] {
     while (!done) {
       ASSERT_FALSE(stored.server->Run(TooMuch()).status.ok());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // room for others
     }
   });
   std::vector<std::pair<std::string, std::vector<int32_t>>> ends(kThreads);
@@ -101,6 +101,7 @@ TEST_P(EngineUnloading, BesideAllThatUsesHistories) {
             ToyContinuation(GetParam(), Joined(history, prompt), 5, AskedSampling());
         ASSERT_EQ(outcome.tokens, expected);
         history = Joined(Joined(history, prompt), expected);
+        // Sessions rest for a while: only such are unloaded.
         std::this_thread::sleep_for(std::chrono::milliseconds(random() % 4));
         switch (random() % 6) {
           case 0: {
@@ -158,12 +159,11 @@ TEST_P(EngineUnloading, BesideAllThatUsesHistories) {
     EXPECT_EQ(HistoryOf(stored.engine(), ends[t].first), ends[t].second);
   }
   // Where the threads were done before a sweep found anything, one does now.
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (stored.engine().Stats().store->unloaded == 0 &&
-         std::chrono::steady_clock::now() < deadline) {
+  EXPECT_TRUE(Eventually([&] {
+    if (stored.engine().Stats().store->unloaded > 0) return true;
     EXPECT_FALSE(stored.server->Run(TooMuch()).status.ok());
-  }
-  EXPECT_GT(stored.engine().Stats().store->unloaded, 0);
+    return false;
+  }));
 }
 
 // What is not in memory is not lost when the store fails meanwhile.
@@ -175,22 +175,18 @@ TEST_P(EngineUnloading, AFailingStoreTakesNothingFromThem) {
   ASSERT_TRUE(first.status.ok());
   const auto history = Joined(Tokens(700, 1), first.tokens);
   stored.server->AwaitIdle();
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (stored.engine().Stats().store->unloaded == 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    ASSERT_FALSE(stored.server->Run(TooMuch()).status.ok());
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  ASSERT_TRUE(Eventually([&] {
+    if (stored.engine().Stats().store->unloaded > 0) return true;
+    EXPECT_FALSE(stored.server->Run(TooMuch()).status.ok());
+    return false;
+  }));
   ASSERT_EQ(stored.engine().Stats().models[0].sessions_stored, 1);
   stored.files->Fail(DiskFault::kFull);
   UpdateSessionRequest update{.session = "s"};
   update.settings.ttl = seconds(1000);
   EXPECT_FALSE(stored.engine().UpdateSession(update).ok());
   stored.files->Fail(DiskFault::kNone);
-  while (!stored.engine().UpdateSession(update).ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  ASSERT_TRUE(Eventually([&] { return stored.engine().UpdateSession(update).ok(); }));
   EXPECT_EQ(HistoryOf(stored.engine(), "s"), history);
   const Outcome more = stored.server->Run(Ask({1, 2}, 20, "s"));
   ASSERT_TRUE(more.status.ok()) << more.status;

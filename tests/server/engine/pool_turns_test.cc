@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -186,10 +187,9 @@ TEST_F(PoolTurnsTest, LeavingWithoutTheTurnIsNothing) {
       const PoolTurns::Piece second(turns, b);
       in = true;
     });
-    for (int i = 0; i < 50; ++i) {
-      turns.Leave(other);
-      std::this_thread::sleep_for(milliseconds(1));
-    }
+    ASSERT_TRUE(Eventually([&] { return turns.Wanted(); }));
+    turns.Leave(other);
+    EXPECT_TRUE(turns.Wanted());
     EXPECT_FALSE(in);
   }
   turns.Leave(a);

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,20 +87,20 @@ absl::Status StatusOf(const absl::StatusOr<T>& answer) {
   return answer.status();
 }
 
-// What `ask` returns, asked again for a minute while it is refused for want of memory:
-// such a refusal says that it may be.
+// What `ask` returns, asked again while it is refused for want of memory: such a
+// refusal says that it may be.
 template <class Ask>
 auto Insist(const Ask& ask) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (true) {
-    auto answer = ask();
+  auto answer = ask();
+  Eventually([&] {
     const absl::Status status = StatusOf(answer);
     const std::string reason = ReasonOf(status);
-    if (reason != "MEMORY_LIMIT" && reason != "NO_FREE_BLOCKS") return answer;
-    if (std::chrono::steady_clock::now() > deadline) return answer;
+    if (reason != "MEMORY_LIMIT" && reason != "NO_FREE_BLOCKS") return true;
     EXPECT_TRUE(GetErrorDetail(status)->retry_after) << status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+    answer = ask();
+    return false;
+  });
+  return answer;
 }
 
 // The history of a session, by its snapshot.

@@ -79,7 +79,7 @@ bool Stalls(const GatewayRig& rig, int64_t streams) {
   int64_t before = -1;
   int64_t now = 0;
   return Eventually([&] {
-           std::this_thread::sleep_for(milliseconds(50));
+           std::this_thread::sleep_for(milliseconds(50));  // in which nothing moved
            now = rig.rig.engine->Stats().tokens_generated;
            return now > most || (now > 0 && now == std::exchange(before, now) &&
                                  Stats(rig).stalled == streams);

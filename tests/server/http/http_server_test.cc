@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -53,15 +52,6 @@ class HttpServerTest : public ::testing::Test {
   std::atomic<bool> fail_ = false;
   std::unique_ptr<HttpServer> server_;
 };
-
-bool Soon(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 void Nothing(const std::shared_ptr<HttpExchange>& exchange) { exchange->Respond({}); }
 
@@ -154,7 +144,7 @@ TEST(HttpServer, StopLetsGoOfWhatAHandlerGave) {
   ASSERT_TRUE(server.ok()) << server.status();
   HttpPeer peer((*server)->port());
   ASSERT_TRUE(peer.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"));
-  ASSERT_TRUE(Soon([&] { return reads.load(); }));
+  ASSERT_TRUE(Eventually([&] { return reads.load(); }));
   EXPECT_EQ(given.use_count(), 2);
   (*server)->Stop();
   EXPECT_EQ(given.use_count(), 1);
@@ -178,10 +168,10 @@ TEST(HttpServer, AnswersThatComeLateAreAwaited) {
     return std::exchange(held, nullptr);
   };
   std::shared_ptr<HttpExchange> exchange;
-  ASSERT_TRUE(Soon([&] { return (exchange = take()) != nullptr; }));
+  ASSERT_TRUE(Eventually([&] { return (exchange = take()) != nullptr; }));
   EXPECT_FALSE((*server)->AwaitAnswers(std::chrono::milliseconds(30)));
   std::thread late([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // so it is awaited
     std::exchange(exchange, nullptr)->Respond({.body = "late\n"});
   });
   EXPECT_TRUE((*server)->AwaitAnswers(kPatience));

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include "base/strings.h"
@@ -15,6 +14,7 @@
 #include "model/sequence/model.h"
 #include "model/sequence/tensors.h"
 #include "model/text/tokenizer.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -104,10 +104,9 @@ std::unique_ptr<ChildProcess> ServerBinary::Listening(
     argv.insert(argv.end(), flags.begin(), flags.end());
     server = std::make_unique<ChildProcess>(dir_, argv);
   }
-  for (int i = 0; i < 150000 && !std::filesystem::exists(Path("port")); ++i) {
-    if (server->Wait(milliseconds(0))) break;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
+  Eventually([&] {
+    return std::filesystem::exists(Path("port")) || server->Wait(milliseconds(0));
+  });
   std::getline(std::ifstream(Path("port")), port_);
   EXPECT_FALSE(port_.empty()) << server->err();
   std::ifstream(Path("http")) >> http_port_;

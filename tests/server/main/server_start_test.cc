@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include "base/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/main/server_binary.h"
 
 namespace mnemon {
@@ -27,14 +27,14 @@ TEST_F(ServerBinary, SigtermDuringTheStartEndsCleanly) {
   auto server = Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0"});
   // From the moment that main has taken the signals for itself.
   bool caught = false;
-  for (int i = 0; i < 50000 && !caught && !server->Wait(milliseconds(0)); ++i) {
+  Eventually([&] {
     std::ifstream status(StrCat("/proc/", server->pid(), "/status"));
     const std::string text{std::istreambuf_iterator<char>(status), {}};
     const size_t at = text.find("SigCgt:");
     caught = at != text.npos && text.find("mnemon-server") != text.npos &&
              (std::stoull(text.substr(at + 7), nullptr, 16) >> (SIGTERM - 1) & 1) == 1;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
+    return caught || server->Wait(milliseconds(0));
+  });
   ASSERT_TRUE(caught) << server->err();
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(), 0) << server->err();

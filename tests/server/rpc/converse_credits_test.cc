@@ -141,6 +141,7 @@ TEST(Converse, AnyOrderOfTurnsCreditsAndInterrupts) {
         Append(history, got.tokens);
         continue;
       }
+      // The moment is what is drawn.
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
       talk.Send(Interrupt());
       Tokens got;

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -141,16 +139,6 @@ class Rig {
   std::unique_ptr<v1::Models::Stub> models_stub;
   std::unique_ptr<v1::Admin::Stub> admin;
 };
-
-// Waits for what another thread does; false when that hangs.
-inline bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 // A context whose call cannot hang a test.
 struct BoundedContext : grpc::ClientContext {

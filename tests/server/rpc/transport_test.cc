@@ -195,7 +195,7 @@ TEST(PortProbe, CanBeStoppedAtAnyMomentAndTwice) {
   for (int i = 0; i < 200; ++i) {
     const auto probe = PortProbe::Start(address, table, {.period = milliseconds(0)});
     ASSERT_TRUE(probe.ok());
-    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));  // the moment
     (*probe)->Stop();
   }
 }

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/transport/sockets.h"
 
 namespace mnemon {
@@ -135,9 +136,9 @@ TEST(Connection, ReadsWhatTheSystemKnows) {
   const auto connection = pair.Accepted();
   EXPECT_EQ(connection->Read().received_bytes, 0);
   ASSERT_EQ(send(pair.client.get(), "12345", 5, 0), 5);
-  EXPECT_TRUE(Soon([&] { return connection->Read().received_bytes == 5; }));
+  EXPECT_TRUE(Eventually([&] { return connection->Read().received_bytes == 5; }));
   ASSERT_EQ(send(pair.server.get(), "123", 3, 0), 3);
-  EXPECT_TRUE(Soon([&] { return connection->Read().acked_bytes >= 3; }));
+  EXPECT_TRUE(Eventually([&] { return connection->Read().acked_bytes >= 3; }));
 }
 
 }  // namespace

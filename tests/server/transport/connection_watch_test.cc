@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/transport/sockets.h"
 
 namespace mnemon {
@@ -18,7 +19,7 @@ void Send(const SocketPair& pair, const Connection& connection, size_t count) {
   const int64_t before = connection.Read().received_bytes;
   ASSERT_EQ(send(pair.client.get(), bytes.data(), count, 0),
             static_cast<ssize_t>(count));
-  ASSERT_TRUE(Soon([&] {
+  ASSERT_TRUE(Eventually([&] {
     return connection.Read().received_bytes == before + static_cast<int64_t>(count);
   }));
 }

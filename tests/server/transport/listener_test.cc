@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/transport/sockets.h"
 
 namespace mnemon {
@@ -41,7 +42,7 @@ struct Rig {
       taken = count() >= number;
       return taken || !client.valid() || IsClosed(client, std::chrono::milliseconds(0));
     };
-    return Soon(seen) && taken;
+    return Eventually(seen) && taken;
   }
   int64_t refused(RefusalReason reason) const {
     return table.counts().refused[static_cast<size_t>(reason)];
@@ -59,7 +60,7 @@ TEST(Listener, ConnectionsWaitUntilItStarts) {
   ASSERT_TRUE(early.valid());
   EXPECT_EQ(rig.count(), 0);
   rig.Start();
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   const int fd = rig.accepted[0].get();
   EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
   EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
@@ -76,12 +77,12 @@ TEST(Listener, NoticesTheEndOfAConnection) {
   Rig rig;
   rig.Start();
   const Descriptor client = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   EXPECT_EQ(rig.table.counts().open, 1);
   // As gRPC ends a connection.
   shutdown(rig.accepted[0].get(), SHUT_RDWR);
   rig.accepted.clear();
-  EXPECT_TRUE(Soon([&] { return rig.table.counts().open == 0; }));
+  EXPECT_TRUE(Eventually([&] { return rig.table.counts().open == 0; }));
   EXPECT_TRUE(IsClosed(client));
 }
 
@@ -100,7 +101,7 @@ TEST(Listener, RefusesBeyondTheLimitsWhileNoneIsIdle) {
   rig.Start();
   const Descriptor one = ConnectTo(rig.listener->port());
   const Descriptor two = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 2; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 2; }));
   for (const auto& connection : rig.table.All()) connection->OnCallBegan();
   const Descriptor three = ConnectTo(rig.listener->port());
   EXPECT_TRUE(IsClosed(three));
@@ -112,13 +113,14 @@ TEST(Listener, TheLongestIdleMakesRoom) {
   Rig rig(2, 2);
   rig.Start();
   const Descriptor idle = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   const Descriptor busy = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 2; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 2; }));
   rig.table.Find(OwnText(busy))->OnCallBegan();
   // One that came just now may be about to begin a call.
   EXPECT_TRUE(IsClosed(ConnectTo(rig.listener->port())));
-  EXPECT_TRUE(Soon([&] { return rig.Takes(ConnectTo(rig.listener->port()), 3); }));
+  EXPECT_TRUE(
+      Eventually([&] { return rig.Takes(ConnectTo(rig.listener->port()), 3); }));
   EXPECT_TRUE(IsClosed(idle));
   EXPECT_EQ(rig.table.Find(OwnText(busy))->shut_down(), std::nullopt);
 }
@@ -127,18 +129,18 @@ TEST(Listener, ASilentOneMakesRoomBeforeOneWhoseBytesArrive) {
   Rig rig(2, 2);
   rig.Start();
   const Descriptor upload = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   const auto connection = rig.table.Find(OwnText(upload));
   const Descriptor silent = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 2; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 2; }));
   // With each of these, one makes room as soon as it has been silent for a second.
   int64_t bytes = 0;
   for (int64_t more = 1; more <= 2; ++more) {
-    EXPECT_TRUE(Soon([&] {
+    EXPECT_TRUE(Eventually([&] {
       connection->NoteReceived(bytes += 100, std::chrono::steady_clock::now());
       const Descriptor next = ConnectTo(rig.listener->port());
-      return Soon([&] { return rig.count() == 2 + more; },
-                  std::chrono::milliseconds(100));
+      return Eventually([&] { return rig.count() == 2 + more; },
+                        std::chrono::milliseconds(100));
     }));
     EXPECT_EQ(connection->shut_down(), std::nullopt);
   }
@@ -151,7 +153,7 @@ TEST(Listener, TheRateIsBounded) {
   rig.Start();
   std::vector<Descriptor> clients;
   for (int i = 0; i < 8; ++i) clients.push_back(ConnectTo(rig.listener->port()));
-  ASSERT_TRUE(Soon([&] { return rig.count() == 8; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 8; }));
   // Five at once, one more before the pause, and two at five per second.
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(390));
 }
@@ -162,15 +164,15 @@ TEST(Listener, AnAddressWhoseConnectionsWereAbusiveHasToWait) {
   // Until the pace is at its slowest, a second between two.
   for (int64_t i = 0; i < 7; ++i) {
     const Descriptor abusive = ConnectTo(rig.listener->port());
-    ASSERT_TRUE(Soon([&] { return rig.count() > i; }));
+    ASSERT_TRUE(Eventually([&] { return rig.count() > i; }));
     rig.table.Find(OwnText(abusive))->ShutDown(ShutDownReason::kTraffic);
-    ASSERT_TRUE(Soon([&] { return rig.table.counts().open == 0; }));
+    ASSERT_TRUE(Eventually([&] { return rig.table.counts().open == 0; }));
   }
   const int64_t before = rig.count();
   const auto start = std::chrono::steady_clock::now();
   const Descriptor first = ConnectTo(rig.listener->port());
   const Descriptor second = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() >= before + 2; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() >= before + 2; }));
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(900));
   const auto taken = rig.table.Find(OwnText(second));
   ASSERT_NE(taken, nullptr);
@@ -185,14 +187,14 @@ TEST(Listener, AnAddressWhoseConnectionsWereAbusiveHasToWait) {
   address.sin_port = htons(static_cast<uint16_t>(rig.listener->port()));
   ASSERT_EQ(connect(own.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
             0);
-  EXPECT_TRUE(Soon([&] { return rig.table.Find(OwnText(own)) != nullptr; }));
+  EXPECT_TRUE(Eventually([&] { return rig.table.Find(OwnText(own)) != nullptr; }));
 }
 
 TEST(Listener, AcceptsAgainOnceThereAreDescriptors) {
   Rig rig;
   rig.Start();
   const Descriptor before = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   // A socket that is made while there are descriptors, and connected when there are
   // none.
   Descriptor refused(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -214,12 +216,14 @@ TEST(Listener, AcceptsAgainOnceThereAreDescriptors) {
       connect(refused.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
       0);
   EXPECT_TRUE(IsClosed(refused));
-  EXPECT_TRUE(Soon([&] { return rig.refused(RefusalReason::kDescriptors) == 1; }));
+  EXPECT_TRUE(
+      Eventually([&] { return rig.refused(RefusalReason::kDescriptors) == 1; }));
   EXPECT_TRUE(rig.table.counts().paused);
   taken.clear();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   // One that comes at once may still be among those that are refused.
-  EXPECT_TRUE(Soon([&] { return rig.Takes(ConnectTo(rig.listener->port()), 2); }));
+  EXPECT_TRUE(
+      Eventually([&] { return rig.Takes(ConnectTo(rig.listener->port()), 2); }));
   EXPECT_FALSE(rig.table.counts().paused);
 }
 
@@ -227,9 +231,10 @@ TEST(Listener, ListensAnewOnTheSamePort) {
   Rig rig;
   rig.Start();
   const Descriptor before = ConnectTo(rig.listener->port());
-  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return rig.count() == 1; }));
   rig.listener->Reopen();
-  EXPECT_TRUE(Soon([&] { return rig.Takes(ConnectTo(rig.listener->port()), 2); }));
+  EXPECT_TRUE(
+      Eventually([&] { return rig.Takes(ConnectTo(rig.listener->port()), 2); }));
   // What was open stays open.
   EXPECT_NE(rig.table.Find(OwnText(before)), nullptr);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/transport/sockets.h"
 
 namespace mnemon {
@@ -67,9 +68,10 @@ TEST_F(LocalListening, AcceptsAgainOnceThereAreDescriptors) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   for (const Descriptor& fd : waiting) EXPECT_TRUE(Connect(fd, Name()));
   // More than one try.
-  EXPECT_FALSE(Soon([&] { return Accepted() > 0; }, std::chrono::milliseconds(120)));
+  EXPECT_FALSE(
+      Eventually([&] { return Accepted() > 0; }, std::chrono::milliseconds(120)));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
-  EXPECT_TRUE(Soon([&] { return Accepted() == waiting.size(); }));
+  EXPECT_TRUE(Eventually([&] { return Accepted() == waiting.size(); }));
 }
 
 TEST_F(LocalListening, RefusesOtherProcesses) {
@@ -86,7 +88,7 @@ TEST_F(LocalListening, RefusesOtherProcesses) {
   EXPECT_EQ(Accepted(), 0u);
   const Descriptor own = NewSocket();
   EXPECT_TRUE(Connect(own, name));
-  EXPECT_TRUE(Soon([&] { return Accepted() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return Accepted() == 1; }));
 }
 
 TEST_F(LocalListening, ANameIsTakenUntilItStops) {

@@ -9,10 +9,8 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "base/descriptor.h"
 #include "base/strings.h"
@@ -49,17 +47,6 @@ inline bool IsClosed(const Descriptor& fd, std::chrono::milliseconds most = kPat
   char byte;
   return poll(&ready, 1, static_cast<int>(most.count())) == 1 &&
          recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
-}
-
-// Waits for what another thread does.
-inline bool Soon(const std::function<bool()>& condition,
-                 std::chrono::milliseconds most = kPatience) {
-  const auto deadline = std::chrono::steady_clock::now() + most;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 // Two ends of one connection.
