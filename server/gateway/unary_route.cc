@@ -150,13 +150,13 @@ std::shared_ptr<ApiCall> MakeUnaryCall(const UnaryRoute& route, const std::strin
 absl::StatusOr<nlohmann::json> ParseQuery(std::string_view query) {
   nlohmann::json out = nlohmann::json::object();
   while (!query.empty()) {
-    const size_t end = std::min(query.find('&'), query.size());
-    const std::string_view pair = query.substr(0, end);
-    query.remove_prefix(std::min(end + 1, query.size()));
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
     if (pair.empty()) continue;
-    const size_t equal = std::min(pair.find('='), pair.size());
-    const std::string name = Unescaped(pair.substr(0, equal));
-    const std::string value = Unescaped(pair.substr(std::min(equal + 1, pair.size())));
+    const std::string_view before = pair.substr(0, pair.find('='));
+    const std::string name = Unescaped(before);
+    const std::string value =
+        Unescaped(pair.substr(std::min(before.size() + 1, pair.size())));
     if (!IsValidUtf8(name) || !IsValidUtf8(value)) {
       return InvalidField("query", "the query is not UTF-8");
     }
