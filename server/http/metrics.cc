@@ -102,6 +102,7 @@ std::string NameOf(FinishReason reason) {
     case FinishReason::kMaxTokens:
       return "max_tokens";
     case FinishReason::kStopToken:
+    case FinishReason::kEndToken:
       return "stop_token";
     case FinishReason::kStopString:
       return "stop_string";

@@ -201,6 +201,8 @@ TEST(Metrics, CountsWhatItIsTold) {
                        .total = Seconds(0.5),
                        .decode = Seconds(0.25)});
   metrics->OnEnded(1, {.status = absl::CancelledError(""), .total = Seconds(1)});
+  const FinishFacts at_end_token = {.reason = FinishReason::kEndToken};
+  metrics->OnEnded(0, {.status = absl::OkStatus(), .finish = &at_end_token});
   const std::string text = metrics->Text({}, {}, "");
   auto samples = Samples(text);
   EXPECT_EQ(samples["mnemon_prompt_tokens_total{model=\"b\"}"], 5);
@@ -217,6 +219,9 @@ TEST(Metrics, CountsWhatItIsTold) {
   EXPECT_EQ(samples["mnemon_stream_stall_seconds_sum"], 2);
   EXPECT_EQ(samples["mnemon_request_success_total{finished_reason=\"stop_token\","
                     "model=\"b\"}"],
+            1);
+  EXPECT_EQ(samples["mnemon_request_success_total{finished_reason=\"stop_token\","
+                    "model=\"a\"}"],
             1);
   EXPECT_EQ(samples["mnemon_request_failure_total{model=\"b\",reason=\"cancelled\"}"],
             1);
