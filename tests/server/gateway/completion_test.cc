@@ -295,6 +295,8 @@ TEST(Completions, ErrorsNameTheField) {
   expect(text, {{"temprature", 1}}, 400, "INVALID_VALUE", "temprature");
   expect(text, {{"max_tokens", -1}}, 400, "INVALID_VALUE", "max_tokens");
   expect(text, {{"n", 17}}, 400, "INVALID_VALUE", "n");
+  expect(text, {{"n", 1'000'000'000}}, 400, "INVALID_VALUE", "n");
+  expect(text, {{"best_of", 1'000'000'000}}, 400, "FIELD_UNIMPLEMENTED", "best_of");
   expect(text, {{"prompt", {"a", 1}}}, 400, "INVALID_VALUE", "prompt");
   expect(text, {{"prompt", "\u20ac"}}, 400, "UNKNOWN_CHARACTER", "prompt");
   expect(text, {{"prompt", {99999}}}, 400, "INVALID_VALUE", "prompt[0]");

@@ -88,11 +88,17 @@ TEST(SessionCalls, AForkGoesItsOwnWayAndARewindGoesBack) {
   const auto cut = rig.client->RewindSession({.id = "a", .position = 5});
   ASSERT_TRUE(cut.ok());
   EXPECT_EQ(cut->position, 5);
-  const absl::Status beyond =
-      rig.client->RewindSession({.id = "a", .position = 6}).status();
-  EXPECT_EQ(beyond.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(ReasonOf(beyond), "BEYOND_HISTORY");
-  EXPECT_EQ(FieldOf(beyond), "token_count");
+  for (const int64_t wrong : {int64_t{6}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
+    const absl::Status beyond =
+        rig.client->RewindSession({.id = "a", .position = wrong}).status();
+    EXPECT_EQ(beyond.code(), absl::StatusCode::kOutOfRange) << wrong;
+    EXPECT_EQ(ReasonOf(beyond), "BEYOND_HISTORY") << wrong;
+    EXPECT_EQ(FieldOf(beyond), "token_count") << wrong;
+    const absl::Status fork =
+        rig.client->ForkSession({.parent = "a", .id = "c", .position = wrong}).status();
+    EXPECT_EQ(ReasonOf(fork), "BEYOND_HISTORY") << wrong;
+  }
+  EXPECT_EQ(rig.client->GetSession("a")->position, 5);
   const absl::Status old =
       rig.client->RewindSession({.id = "a", .position = 2, .etag = back->etag})
           .status();
