@@ -85,8 +85,9 @@ void LogRecovery(const std::string& directory, const Recovery& recovery,
   add(recovery.expired, " expired meanwhile");
   add(recovery.foreign, " of models that are not loaded as they were: kept");
   add(recovery.damaged, " with damaged records: not served");
-  LogInfo(StrCat("sessions in ", directory, ": ", recovery.sessions,
-                 " go on, found in ", took.count(), " ms", also));
+  LogInfo(StrCat(directory, ": ", recovery.sessions,
+                 recovery.sessions == 1 ? " session" : " sessions", " restored in ",
+                 took.count(), " ms", also));
 }
 
 void LogStoredTier(const std::string& directory, const std::vector<EngineModel>& models,

@@ -245,10 +245,10 @@ absl::StatusOr<size_t> Engine::FindModel(const std::string& name) const {
         "model", StrCat("several models are loaded, and none is called ", kDefaultModel,
                         ": name one of ", StrJoin(names, ", ")));
   }
-  return MakeError(
-      absl::StatusCode::kNotFound,
-      StrCat("model ", Quoted(name), " is not loaded; there is ", StrJoin(names, ", ")),
-      {.reason = "MODEL_NOT_FOUND", .field = "model"});
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("model ", Quoted(name),
+                          " is not loaded; loaded models: ", StrJoin(names, ", ")),
+                   {.reason = "MODEL_NOT_FOUND", .field = "model"});
 }
 
 absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {

@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/main/server_binary.h"
 
 namespace mnemon {
@@ -65,6 +66,7 @@ class DataDirectory : public ServerBinary {
 TEST_F(DataDirectory, HasOneServerAtATime) {
   const std::string data = Path("owned");
   auto owner = Listening({"--data-dir", data});
+  EXPECT_THAT(owner->err(), HasSubstr(data + ": 0 sessions restored in "));
   Mnemon({"sessions", "create", "anna"});
   Turn("anna", "abc", "20");
   for (int i = 0; i < 2; ++i) {
@@ -81,6 +83,7 @@ TEST_F(DataDirectory, HasOneServerAtATime) {
   Kill(*owner);
   ASSERT_TRUE(std::filesystem::exists(data + "/LOCK"));
   auto heir = Listening({"--data-dir", data});
+  EXPECT_THAT(heir->err(), HasSubstr(data + ": 1 session restored in "));
   EXPECT_EQ(Turn("anna", "d", "20"), next);
 }
 
@@ -107,7 +110,7 @@ TEST_F(DataDirectory, OutlivesALoopOfCrashesWhileItIsRecovered) {
   for (int round = 0; round < 20; ++round) {
     auto server = Starting(data);
     const double share = std::uniform_real_distribution(0.0, 1.2)(random);
-    std::this_thread::sleep_for(start * share);
+    std::this_thread::sleep_for(start * share);  // the moment is what is drawn
     ASSERT_EQ(server->Wait(milliseconds(0)), std::nullopt) << server->err();
     Kill(*server);
   }
@@ -148,10 +151,7 @@ TEST_F(DataDirectory, ServesOnWhenNothingCanBeStored) {
   EXPECT_FALSE(Turn("nina", "abc", "20").empty());
 
   ASSERT_EQ(prlimit(server->pid(), RLIMIT_FSIZE, &before, nullptr), 0);
-  for (int i = 0; i < 150000 && !healthy(); ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  EXPECT_TRUE(healthy());
+  EXPECT_TRUE(Eventually(healthy));
   EXPECT_FALSE(Turn("anna", "f", "30").empty());
   const auto tokens = [&] {
     const std::string found = Mnemon({"sessions", "verify", "anna", "--replay"});
