@@ -234,7 +234,7 @@ absl::Status MeasureStore(const ScenarioOptions& options, const std::string& mod
   server->Kill();
   server.reset();
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
-  results.TimeAtMost("start with all sessions, behind a kill",
+  results.TimeAtMost("start with all sessions, after a kill",
                      server->start_time().count(), 2, "s");
   return absl::OkStatus();
 }

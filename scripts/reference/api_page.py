@@ -23,7 +23,7 @@ _HEAD = """\
 
 Every method, message and field of `proto/mnemon/v1`, with its comment there. Written by
 `scripts/docs`; do not edit. [The API for callers](api.md) says what holds for all calls. The number
-behind a field is that of the wire; *optional* means that an absent field differs from one that is
+after a field is that of the wire; *optional* means that an absent field differs from one that is
 zero.
 """
 
