@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace {
 
@@ -176,11 +177,9 @@ TEST_P(FileBytesTest, IsReadLittleFurtherThanWasWaitedFor) {
   const auto bytes = Open(Content(size));
   ASSERT_TRUE(bytes->Await(8).ok());
   const int64_t most = GetParam() ? 8 + 16 * kMiB : 8;
-  for (int i = 0; i < 300'000 && count_ < most; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(Eventually([&] { return count_ >= most; }));
   EXPECT_EQ(count_, most);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // reads no further
   EXPECT_EQ(count_, most);
   EXPECT_TRUE(bytes->Finish().ok());
   EXPECT_EQ(count_, size);

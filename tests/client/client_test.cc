@@ -135,6 +135,7 @@ bool WaitsForTheAction(Interrupts& interrupts, const std::function<void()>& call
   std::atomic<bool> ended{false};
   interrupts.SetAction([&] {
     begun = true;
+    // A call that does not wait returns within that time.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ended = true;
   });

@@ -240,7 +240,7 @@ TEST_F(ResumeTest, AServerThatIsAwayForAWhileIsAwaited) {
   std::thread killer([&] {
     fake_.AwaitHang();
     fake_.Stop();
-    std::this_thread::sleep_for(milliseconds(500));
+    std::this_thread::sleep_for(milliseconds(500));  // the while that it is away
     fake_.Start();
   });
   const auto result = Generate();
@@ -258,7 +258,7 @@ milliseconds TimeToGoOn() {
   std::thread killer([&] {
     fake.AwaitHang();
     fake.Stop();
-    std::this_thread::sleep_for(milliseconds(500));
+    std::this_thread::sleep_for(milliseconds(500));  // the while that it is away
     fake.Start();
     back = steady_clock::now();
   });

@@ -319,6 +319,7 @@ TEST_F(SessionCallsTest, AStreamThatStallsEnds) {
   EXPECT_TRUE(client_
                   ->ExportSession("anna",
                                   [&](std::string_view) {
+                                    // Longer than a stream may stall.
                                     std::this_thread::sleep_for(milliseconds(2300));
                                     return absl::OkStatus();
                                   })
