@@ -265,7 +265,7 @@ TEST_F(ServerBinary, LogsAsJsonFromAChosenLevelOn) {
     probes += method == "grpc.health.v1.Health/Check";
   }
   EXPECT_EQ(calls, 1);
-  EXPECT_EQ(probes, 1);
+  EXPECT_GE(probes, 1);  // the server asks itself once a second, too
 
   server = Listening({"--log-level", "error"});
   Mnemon({"generate", "--prompt", "abc", "--max-tokens", "20"});
