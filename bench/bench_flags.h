@@ -12,7 +12,7 @@
 #include "base/command_line.h"
 #include "bench/bench_model.h"
 #include "bench/report.h"
-#include "train/compute_flags.h"
+#include "train/commands/compute_flags.h"
 
 namespace mnemon {
 

@@ -13,7 +13,7 @@
 #include "model/sequence/make_model.h"
 #include "model/sequence/model.h"
 #include "model/sequence/tensors.h"
-#include "train/compute_flags.h"
+#include "train/commands/compute_flags.h"
 
 namespace mnemon {
 namespace {

@@ -9,7 +9,7 @@
 #include "bench/commands.h"
 #include "bench/model_size.h"
 #include "model/families/families.h"
-#include "train/compute_flags.h"
+#include "train/commands/compute_flags.h"
 
 namespace mnemon {
 namespace {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The colours of all pictures, on light and on dark: one for each architecture.
-train/palette.h has the same ones; a test compares the two."""
+train/report/palette.h has the same ones; a test compares the two."""
 
 import architectures
 
@@ -11,7 +11,7 @@ INK, PAPER = "#1f2328", "#ffffff"
 DARK_INK, DARK_PAPER = "#e6e8eb", "#14171c"
 HEAT, DARK_HEAT = "#0a4a94", "#8fd0ff"
 
-# As in train/chart.cc: the second line of an architecture is dashed, and so on.
+# As in train/report/chart.cc: the second line of an architecture is dashed, and so on.
 DASHES = ("", "6 3", "2 3", "9 3 2 3")
 MARKS = ("m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "m-3 -3h6v6h-6z",
          "m0 -4.2l4.2 4.2l-4.2 4.2l-4.2 -4.2z", "m0 -4l4 7h-8z", "m0 4l-4 -7h8z",

@@ -59,6 +59,7 @@ bool MustBeTorchFree(std::string_view path) {
                                                             "server/http",
                                                             "server/gateway",
                                                             "server",
+                                                            "train/run",
                                                             "proto",
                                                             "client"};
   const std::string layer = LayerOf(path);
@@ -165,13 +166,22 @@ const Rules& ProjectRules() {
        "server/gateway server/transport server/rpc server/http server/engine "
        "server/state model/state model/load model/program model/compute/device "
        "model/compute"},
-      {"train",
-       "model/sequence model/load model/io model/program model/families model/gradient "
-       "model/blocks model/text model/sampling model/compute/device model/decoder "
-       "model/state model/compute"},
+      {"train/parallel", "model/compute"},
+      {"train/data",
+       "train/parallel model/sequence model/io model/families model/text "
+       "model/sampling model/compute"},
+      {"train/run", "model/io model/families"},
+      {"train/fit",
+       "train/run train/data train/parallel model/sequence model/io model/families "
+       "model/gradient model/blocks model/text model/sampling model/compute"},
+      {"train/report", "train/run train/data model/sequence model/io model/families"},
+      {"train/commands",
+       "train/report train/fit train/run train/data train/parallel model/sequence "
+       "model/load model/io model/program model/families model/text model/sampling "
+       "model/compute/device model/decoder model/state model/compute"},
       {"client", "proto"},
       {"bench",
-       "train proto server/engine model/sequence model/io model/families "
+       "train/commands proto server/engine model/sequence model/io model/families "
        "model/description model/operations model/sampling model/decoder model/state "
        "model/compute"},
   };
@@ -188,8 +198,8 @@ const Rules& ProjectRules() {
   return rules;
 }
 
-// A file's folder: of model/ and server/ the second level, else the first; and a folder
-// further down that has rules of its own.
+// A file's folder: the second level in model/, server/ and train/, else the first; or a
+// folder further down that has rules of its own.
 std::string LayerOf(std::string_view path) {
   for (const char* generated : {"mnemon/v1/", "google/rpc/"}) {
     if (StartsWith(path, generated)) return "proto";
@@ -197,7 +207,8 @@ std::string LayerOf(std::string_view path) {
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return "";
   std::string layer = folder.begin()->string();
-  if ((layer == "model" || layer == "server") && folder != layer) {
+  static const std::set<std::string> divided = {"model", "server", "train"};
+  if (divided.contains(layer) && folder != layer) {
     layer += "/" + std::next(folder.begin())->string();
   }
   if (ProjectRules().contains(folder.string())) layer = folder.string();
@@ -349,7 +360,7 @@ std::vector<std::string> HeavyTorch(const Tree& tree) {
       const bool modules = include == "torch/nn.h" || StartsWith(include, "torch/nn/");
       const bool all_of_aten =
           include == "ATen/ATen.h" || include == "ATen/Functions.h";
-      const bool outside = LayerOf(path) != "train";
+      const bool outside = !StartsWith(path, "train/");
       if ((IsHeader(path) && (everything || modules)) ||
           (outside && (everything || modules || all_of_aten))) {
         faults.push_back(path + " includes " + include);

@@ -184,6 +184,8 @@ TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("server/main.cc"), "server");
   EXPECT_EQ(LayerOf("server/rpc/server.h"), "server/rpc");
   EXPECT_EQ(LayerOf("server/cache/store.h"), "");
+  EXPECT_EQ(LayerOf("train/fit/learner.h"), "train/fit");
+  EXPECT_EQ(LayerOf("train/learner.h"), "");
   EXPECT_EQ(LayerOf("mnemon/v1/sessions.grpc.pb.h"), "proto");
   EXPECT_EQ(LayerOf("model/config.h"), "");
   EXPECT_EQ(LayerOf("model/unheard_of/config.h"), "");
@@ -218,14 +220,14 @@ TEST(UnknownEdges, AreFound) {
   EXPECT_THAT(UnknownEdges({{"base/a.h", {"model/families/config.h"}}}, ProjectRules()),
               ElementsAre(HasSubstr("base may not include model/families")));
   EXPECT_THAT(
-      UnknownEdges({{"train/a.cc", {"server/engine/engine.h"}}}, ProjectRules()),
-      ElementsAre(HasSubstr("train may not include server/engine")));
+      UnknownEdges({{"train/fit/a.cc", {"server/engine/engine.h"}}}, ProjectRules()),
+      ElementsAre(HasSubstr("train/fit may not include server/engine")));
   EXPECT_THAT(UnknownEdges({{"model/io/a.cc", {"model/program/a.h"}}}, ProjectRules()),
               ElementsAre(HasSubstr("model/io may not include model/program")));
-  EXPECT_THAT(UnknownEdges({{"train/a.cc", {"tests/fakes/b.h"}}}, ProjectRules()),
-              ElementsAre(HasSubstr("train may not include tests")));
-  EXPECT_THAT(UnknownEdges({{"train/a.cc", {"server/state/a.h"}}}, ProjectRules()),
-              ElementsAre(HasSubstr("train may not include server/state")));
+  EXPECT_THAT(UnknownEdges({{"train/fit/a.cc", {"tests/fakes/b.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("train/fit may not include tests")));
+  EXPECT_THAT(UnknownEdges({{"train/fit/a.cc", {"server/state/a.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("train/fit may not include server/state")));
   EXPECT_THAT(UnknownEdges({{"helpers/a.cc", {}}}, ProjectRules()),
               ElementsAre("helpers/a.cc belongs to no layer"));
   EXPECT_THAT(UnknownEdges({{"tests/a.cc", {"model/sequence/model.h", "client/c.h"}}},
@@ -264,7 +266,7 @@ TEST(Cycles, AreFoundBetweenFilesOfOneFolder) {
 
 TEST(Cycles, IgnoreADiamond) {
   EXPECT_THAT(
-      Cycles({{"train/a.cc", {"model/sequence/model.h", "model/families/config.h"}},
+      Cycles({{"train/fit/a.cc", {"model/sequence/model.h", "model/families/config.h"}},
               {"model/sequence/model.h", {"model/families/config.h"}},
               {"model/families/config.h", {"base/a.h"}}}),
       IsEmpty());
@@ -298,22 +300,23 @@ TEST(TorchInTorchFree, IsFound) {
         "model/decoder/decoder.h", "model/compute/weights.h", "model/compute/cpu.cc",
         "model/blocks/attention/step.cc", "server/engine/engine.cc",
         "model/program/step_program.cc", "model/text/a.cc",
-        "model/families/families.cc", "model/load/load.cc", "server/main.cc"}) {
+        "model/families/families.cc", "model/load/load.cc", "server/main.cc",
+        "train/run/metrics.h"}) {
     const Tree tree = {{path, {"model/x.h"}}, {"model/x.h", {"c10/util/Half.h"}}};
     EXPECT_EQ(TorchInTorchFree(tree).size(), 1) << path;
   }
-  for (const char* path :
-       {"model/sequence/model.h", "model/blocks/a/forward_torch.cc", "train/main.cc"}) {
+  for (const char* path : {"model/sequence/model.h", "model/blocks/a/forward_torch.cc",
+                           "train/commands/main.cc"}) {
     EXPECT_THAT(TorchInTorchFree({{path, {"ATen/core/Tensor.h"}}}), IsEmpty()) << path;
   }
 }
 
 TEST(HeavyTorch, IsFound) {
-  EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/torch.h"}}}).size(), 1);
-  EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/nn/module.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"train/fit/a.h", {"torch/torch.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"train/fit/a.h", {"torch/nn/module.h"}}}).size(), 1);
   EXPECT_EQ(HeavyTorch({{"model/sequence/a.cc", {"torch/torch.h"}}}).size(), 1);
   EXPECT_EQ(HeavyTorch({{"model/sequence/model.cc", {"ATen/ATen.h"}}}).size(), 1);
-  EXPECT_THAT(HeavyTorch({{"train/a.cc", {"torch/torch.h"}},
+  EXPECT_THAT(HeavyTorch({{"train/fit/a.cc", {"torch/torch.h"}},
                           {"model/sequence/b.cc", {"ATen/ops/mm.h"}}}),
               IsEmpty());
 }

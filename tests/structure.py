@@ -54,8 +54,6 @@ EXCEPTIONS = [
     ("server/state", "files", 41, CUT),
     ("tests/fakes", "files", 43, CUT),
     ("tests/server/engine", "files", 65, CUT),
-    ("tests/train", "files", 61, CUT),
-    ("train", "files", 149, CUT),
 ]
 
 

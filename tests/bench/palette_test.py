@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One palette: bench/palette.py and train/palette.h agree, and the pictures of the documents
+"""One palette: bench/palette.py and train/report/palette.h agree, and the pictures of the documents
 have no colours beside."""
 
 import pathlib
@@ -19,7 +19,7 @@ NAMES = {"Other": "OTHER", "Ink": "INK", "Paper": "PAPER", "DarkInk": "DARK_INK"
 
 class PaletteTest(unittest.TestCase):
     def test_programs_and_scripts_have_the_same_colours(self):
-        header = (ROOT / "train" / "palette.h").read_text()
+        header = (ROOT / "train" / "report" / "palette.h").read_text()
         colours = re.search(r"kColours\[\] = \{([^}]*)\}", header)[1]
         self.assertEqual(tuple(re.findall(r'"(#\w+)"', colours)), palette.COLOURS)
         self.assertEqual(len(palette.ARCHITECTURES), len(palette.COLOURS))
@@ -28,7 +28,7 @@ class PaletteTest(unittest.TestCase):
                                      for name, python in NAMES.items()})
 
     def test_lines_and_marks_are_those_of_the_programs(self):
-        chart = (ROOT / "train" / "chart.cc").read_text()
+        chart = (ROOT / "train" / "report" / "chart.cc").read_text()
         dashes = re.search(r"kDashes = \{([^}]*)\}", chart)[1]
         shapes = re.search(r"kShapes = \{([^}]*)\}", chart)[1]
         self.assertEqual(tuple(re.findall(r'"([^"]*)"', dashes)), palette.DASHES)

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "train/process_group.h"
+#include "train/parallel/process_group.h"
 
 namespace mnemon {
 

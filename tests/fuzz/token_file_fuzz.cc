@@ -14,8 +14,8 @@
 #include "absl/strings/escaping.h"
 #include "base/check.h"
 #include "base/sha256.h"
-#include "train/token_file_header.h"
-#include "train/token_view.h"
+#include "train/data/token_file_header.h"
+#include "train/data/token_view.h"
 
 namespace mnemon {
 namespace {

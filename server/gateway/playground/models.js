@@ -2,7 +2,7 @@
 // The loaded models, and which one is in use.
 "use strict";
 
-// As in train/palette.h; models take turns.
+// As in train/report/palette.h; models take turns.
 const MODEL_COLOURS = ["#2f7fd6", "#b65cc4", "#d9700f", "#1c9a70", "#8a8f98", "#c9485b",
                        "#178fa9"];
 
