@@ -86,29 +86,32 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   parameters.Share(*first);
   MNEMON_ASSIGN_OR_RETURN(auto gradients,
                           MakeBatchGradients(config, *first, parameters, pool, group));
-  return std::unique_ptr<Learner>(
-      new Learner(config, task, pool, group, std::move(first), std::move(parameters),
-                  std::move(gradients), std::move(training), std::move(validation),
-                  std::move(test), std::move(prompt)));
+  return std::unique_ptr<Learner>(new Learner({.config = config,
+                                               .task = task,
+                                               .pool = pool,
+                                               .group = group,
+                                               .model = std::move(first),
+                                               .parameters = std::move(parameters),
+                                               .gradients = std::move(gradients),
+                                               .training = std::move(training),
+                                               .validation = std::move(validation),
+                                               .test = std::move(test),
+                                               .prompt = std::move(prompt)}));
 }
 
-Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-                 ProcessGroup& group, std::unique_ptr<Model> model,
-                 Parameters parameters, std::unique_ptr<BatchGradients> gradients,
-                 Curriculum training, std::unique_ptr<Loader> validation,
-                 std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
-    : config_(config),
-      task_(task),
-      pool_(pool),
-      group_(group),
-      model_(std::move(model)),
-      parameters_(std::move(parameters)),
-      gradients_(std::move(gradients)),
-      optimiser_(config.optimiser, parameters_.values(), gradients_->buffer()),
-      training_(std::move(training)),
-      validation_(std::move(validation)),
-      test_(std::move(test)),
-      prompt_(std::move(prompt)) {
+Learner::Learner(Parts parts)
+    : config_(parts.config),
+      task_(parts.task),
+      pool_(parts.pool),
+      group_(parts.group),
+      model_(std::move(parts.model)),
+      parameters_(std::move(parts.parameters)),
+      gradients_(std::move(parts.gradients)),
+      optimiser_(config_.optimiser, parameters_.values(), gradients_->buffer()),
+      training_(std::move(parts.training)),
+      validation_(std::move(parts.validation)),
+      test_(std::move(parts.test)),
+      prompt_(std::move(parts.prompt)) {
   always_update_ = optimiser_.ChangingBlocks();
 }
 

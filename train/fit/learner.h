@@ -89,11 +89,21 @@ class Learner {
   absl::Status Distribute();
 
  private:
-  Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-          ProcessGroup& group, std::unique_ptr<Model> model, Parameters parameters,
-          std::unique_ptr<BatchGradients> gradients, Curriculum training,
-          std::unique_ptr<Loader> validation, std::unique_ptr<Loader> test,
-          std::vector<int32_t> prompt);
+  // What Create has made, and what it was given.
+  struct Parts {
+    const TrainConfig& config;
+    const Task& task;
+    WorkerPool& pool;
+    ProcessGroup& group;
+    std::unique_ptr<Model> model;
+    Parameters parameters;
+    std::unique_ptr<BatchGradients> gradients;
+    Curriculum training;
+    std::unique_ptr<Loader> validation;
+    std::unique_ptr<Loader> test;
+    std::vector<int32_t> prompt;
+  };
+  explicit Learner(Parts parts);
 
   // Over `count` batches of a loader, spread over its pass where they do not continue
   // each other.
