@@ -44,7 +44,8 @@ absl::Status ImportGguf(const ImportFlags& flags) {
   }
   if (!IsGgufFile(flags.file)) {
     MNEMON_RETURN_IF_ERROR(CheckFileKind(flags.file));
-    return absl::InvalidArgumentError(StrCat(Quoted(flags.file), " is no GGUF file"));
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(flags.file), " is not a GGUF file"));
   }
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(flags.file));
   MNEMON_RETURN_IF_ERROR(files.verified.get().status());

@@ -254,7 +254,7 @@ void AddSampleCommand(CommandLine& line) {
       "The penalty window: so many of the newest tokens, the prompt's included");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
   command.Add("--ignore-eos", &flags->ignore_end,
-              "Go on after the model's own end token, as behind --prompt-tokens");
+              "Go on after the model's own end token, as with --prompt-tokens");
   AddUnknownCharactersFlag(command, flags->unknown_characters);
   AddStepComputeFlags(command, flags->compute);
 }

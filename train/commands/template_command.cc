@@ -83,7 +83,8 @@ absl::StatusOr<absl::CivilSecond> TimeOf(const std::string& text) {
   if (text.empty()) return absl::ToCivilSecond(absl::Now(), absl::LocalTimeZone());
   absl::CivilSecond time;
   if (absl::ParseCivilTime(text, &time)) return time;
-  return UsageError("--now " + Quoted(text) + " is no time as 2026-03-05T14:07:09");
+  return UsageError("--now " + Quoted(text) +
+                    " is not a time like 2026-03-05T14:07:09");
 }
 
 // What a template gets for a line: its members, with those of "kwargs" beside them.
@@ -91,7 +92,7 @@ absl::StatusOr<ordered_json> VariablesOf(const std::string& line,
                                          const ChatFiles& files) {
   ordered_json given = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!given.is_object())
-    return absl::InvalidArgumentError("the line is no JSON object");
+    return absl::InvalidArgumentError("the line is not a JSON object");
   ordered_json variables = {{"messages", ordered_json::array()},
                             {"tools", nullptr},
                             {"documents", nullptr},
@@ -100,7 +101,9 @@ absl::StatusOr<ordered_json> VariablesOf(const std::string& line,
   if (files.eos_token.has_value()) variables["eos_token"] = *files.eos_token;
   ordered_json more = ordered_json::object();
   if (const auto found = given.find("kwargs"); found != given.end()) {
-    if (!found->is_object()) return absl::InvalidArgumentError("kwargs is no object");
+    if (!found->is_object()) {
+      return absl::InvalidArgumentError("kwargs is not an object");
+    }
     more = std::move(*found);
     given.erase(found);
   }

@@ -36,7 +36,7 @@ absl::Status CheckReplaceable(const std::string& out) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      StrCat("--out ", Quoted(out), " exists and is no token file; not replaced"));
+      StrCat("--out ", Quoted(out), " exists and is not a token file; not replaced"));
 }
 
 // A line on standard error now and then.

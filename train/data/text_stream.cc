@@ -36,7 +36,7 @@ absl::StatusOr<TextStream> TextStream::Open(const std::vector<std::string>& path
     }
     if (IsTokenFile(path)) {
       return absl::InvalidArgumentError(
-          StrCat(Quoted(path), " is a token file, and a text is needed"));
+          StrCat(Quoted(path), " is a token file; a text is needed"));
     }
     const int64_t size = file.size();
     text.pieces_.push_back({std::move(file), text.size_});

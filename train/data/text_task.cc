@@ -160,7 +160,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   }
   if (!BeginsTokenFile(text)) return text;
   return absl::InvalidArgumentError(
-      StrCat(Quoted(path), " is a token file, and a text is needed"));
+      StrCat(Quoted(path), " is a token file; a text is needed"));
 }
 
 absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {

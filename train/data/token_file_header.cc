@@ -58,9 +58,9 @@ absl::Status CheckShape(const Fixed& fixed, const Tokenizer& tokenizer) {
                                              tokenizer.size()));
   }
   if (static_cast<uint32_t>(WidthFor(fixed.vocab)) > fixed.width) {
-    return absl::InvalidArgumentError(StrCat("tokens of ", fixed.width,
-                                             " bytes cannot tell a vocabulary of ",
-                                             fixed.vocab, " apart"));
+    return absl::InvalidArgumentError(
+        StrCat("tokens of ", fixed.width, " bytes are too short for a vocabulary of ",
+               fixed.vocab));
   }
   return absl::OkStatus();
 }
@@ -72,8 +72,8 @@ absl::Status CheckLength(const Fixed& fixed, uint64_t tokens) {
   }
   return absl::DataLossError(
       StrCat("it was ", tokens < wanted ? "cut short" : "added to",
-             ": its header tells of ", fixed.count, " tokens of ", fixed.width,
-             " bytes, and ", tokens, " bytes are there"));
+             ": its header announces ", fixed.count, " tokens of ", fixed.width,
+             " bytes, the file has ", tokens, " bytes of tokens"));
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ std::string FormatTokenFileHeader(const TokenFileHeader& header) {
 
 absl::StatusOr<ParsedTokenFile> ParseTokenFile(std::string_view bytes) {
   if (!bytes.starts_with(kTokenFileMagic)) {
-    return absl::InvalidArgumentError("it does not begin as a token file does");
+    return absl::InvalidArgumentError("it does not begin like a token file");
   }
   Fixed fixed;
   if (bytes.size() < sizeof(fixed)) {

@@ -278,7 +278,7 @@ absl::Status Run::Explained(const absl::Status& status) const {
   return absl::Status(
       status.code(),
       StrCat(diverged ? StrCat("training diverged at update ", state_.steps + 1)
-                      : StrCat("training ended behind update ", state_.steps),
+                      : StrCat("training ended after update ", state_.steps),
              ": ", std::string(status.message()), "; ", last,
              diverged ? "; try a smaller optimiser.lr, a longer schedule.warmup or a "
                         "smaller optimiser.clip"

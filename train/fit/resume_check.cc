@@ -34,7 +34,7 @@ absl::Status CheckSameRun(const TrainConfig& before, const TrainConfig& now,
     differences.push_back(StrCat(key, " was ", old_value, " and is now ", new_value));
   }
   if (text_sha256 != state.text_sha256) {
-    differences.push_back("the content of data.text is another");
+    differences.push_back("the content of data.text has changed");
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -46,8 +46,8 @@ std::vector<std::string> Differences(const ModelConfig& from, const ModelConfig&
   if (from.position_kind == PositionKind::kSinusoidal ||
       from.position_kind == PositionKind::kLearned) {
     faults.push_back(StrCat("its position_kind is ", Name(from.position_kind),
-                            ": feedback has relative positions, which relative, alibi "
-                            "or none become"));
+                            ": feedback has relative positions, and starts from "
+                            "relative, alibi or none"));
   }
   if (from.activation != Activation::kRelu || from.gated) {
     faults.push_back("its feed-forward has another activation");
@@ -185,7 +185,7 @@ absl::Status StartFrom(const std::string& from, const Task& task,
   }
   if (loaded.tokenizer != nullptr && task.tokenizer() != nullptr &&
       TokensOf(*loaded.tokenizer) != TokensOf(*task.tokenizer())) {
-    return NoStart(from, {"its tokens are others than those of data.text"});
+    return NoStart(from, {"its tokens are not those of data.text"});
   }
   Tensors tensors = TensorsOf(*loaded.model);
   const Attention* attention = FirstBlock<Attention>(loaded.description);

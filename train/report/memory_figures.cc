@@ -195,7 +195,7 @@ absl::StatusOr<Groups> DrawNorms(const LoadedModel& loaded,
   }
   FigureGroup group{.title = "Norms of the fast weights",
                     .text =
-                        "The Frobenius norm of the matrix of each head behind each "
+                        "The Frobenius norm of the matrix of each head after each "
                         "token of the validation data, from an empty memory.",
                     .figures = {}};
   for (size_t b = 0; b < blocks.size(); ++b) {

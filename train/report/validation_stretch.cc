@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/io/checkpoint.h"
@@ -44,7 +45,7 @@ absl::StatusOr<ValidationStretch> ReadValidationStretch(const std::string& run,
   MNEMON_ASSIGN_OR_RETURN(stretch.task, LoadTask(config));
   if (stretch.task->sha256() != state.text_sha256) {
     return absl::FailedPreconditionError(
-        StrCat(config.data.text, " is not what it was in training"));
+        StrCat(Quoted(config.data.text), " has changed since training"));
   }
   DataOptions options = config.data;
   options.batch = 1;

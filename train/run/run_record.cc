@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Row>> ReadRows(
     }
     if (!rows.empty() && row->step <= rows.back().step) {
       return absl::DataLossError(StrCat(path, ", line ", number, ": update ", row->step,
-                                        " does not come behind update ",
+                                        " does not come after update ",
                                         rows.back().step));
     }
     rows.push_back(*row);
@@ -82,7 +82,7 @@ std::string ArchitectureOf(const std::string& path) {
 absl::StatusOr<RunRecord> ReadRun(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    return absl::NotFoundError(StrCat(path, " is no directory of a run"));
+    return absl::NotFoundError(StrCat(Quoted(path), " is not a run directory"));
   }
   const auto file = [&](const char* name) { return StrCat(path, "/", name); };
   RunRecord run;
@@ -91,7 +91,7 @@ absl::StatusOr<RunRecord> ReadRun(const std::string& path) {
   absl::StatusOr<std::string> metrics = ReadFile(file(kMetricsName), kMostBytes);
   if (absl::IsNotFound(metrics.status())) {
     return absl::NotFoundError(
-        StrCat(path, " has no ", kMetricsName, ": it is no directory of a run"));
+        StrCat(Quoted(path), " has no ", kMetricsName, ": it is not a run directory"));
   }
   MNEMON_RETURN_IF_ERROR(metrics.status());
   MNEMON_ASSIGN_OR_RETURN(

@@ -192,7 +192,7 @@ TEST_F(ReportTest, SaysWhatIsMissingAndGoesOn) {
   EXPECT_THAT(Page({"run"}), AllOf(HasSubstr("There are no pictures of the memory"),
                                    HasSubstr("text.txt"), HasSubstr("<span>causal")));
   tmp_.Put("text.txt", tmp_.Get("moved.txt") + "a");
-  EXPECT_THAT(Page({"run"}), HasSubstr("is not what it was in training"));
+  EXPECT_THAT(Page({"run"}), HasSubstr("has changed since training"));
   fs::rename(tmp_.Path("moved.txt"), tmp_.Path("text.txt"));
   EXPECT_THAT(Page({"run"}), Not(HasSubstr("There are no pictures of the memory")));
   tmp_.Put("run/best/model.safetensors", "damage");

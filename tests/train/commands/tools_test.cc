@@ -486,7 +486,7 @@ TEST_F(ToolsTest, ImportOfGgufWritesADirectory) {
   EXPECT_THAT(ran.err, HasSubstr("is there already"));
   ran = import(MNEMON_SOURCE_DIR "/README.md", tmp_.Path("c"));
   EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.err, HasSubstr("README.md' is no GGUF file"));
+  EXPECT_THAT(ran.err, HasSubstr("README.md' is not a GGUF file"));
   EXPECT_EQ(import("", tmp_.Path("c")).code, 2);
   EXPECT_EQ(import(file, tmp_.Path("c"), {"--config", "x"}).code, 2);
   EXPECT_EQ(RunTool({"import", "--from", "labml", "--out", tmp_.Path("c")}).code, 2);

@@ -106,12 +106,12 @@ TEST_F(TokenFileTest, EveryTruncationAndGrowthIsFound) {
     }
   }
   EXPECT_THAT(Fault(whole + "x"),
-              HasSubstr("it was added to: its header tells of 4 "
-                        "tokens of 1 bytes, and 5 bytes are there"));
+              HasSubstr("it was added to: its header announces 4 "
+                        "tokens of 1 bytes, the file has 5 bytes of tokens"));
 }
 
 TEST_F(TokenFileTest, FaultsAreNamed) {
-  EXPECT_THAT(Fault("a text of some length"), HasSubstr("does not begin as"));
+  EXPECT_THAT(Fault("a text of some length"), HasSubstr("does not begin like"));
   EXPECT_FALSE(IsTokenFile(path_));
   EXPECT_THAT(Fault(Forged(8, std::string("\2\0\0\0", 4))),
               HasSubstr("it has version 2 of the format, this program reads 1"));
@@ -138,7 +138,7 @@ TEST_F(TokenFileTest, ForgedHeadersAreRefused) {
   // count * width wraps to 4.
   std::string wraps = Forged(12, std::string("\4\0\0\0\1\0\0\0\0\0\0\x40", 12));
   EXPECT_THAT(Fault(wraps),
-              HasSubstr("its header tells of 4611686018427387905 tokens"));
+              HasSubstr("its header announces 4611686018427387905 tokens"));
   EXPECT_THAT(Fault(Forged(16, std::string(8, '\xff'))), HasSubstr("cut short"));
   EXPECT_THAT(Fault(Forged(97, "x")), HasSubstr("tokenizer.json"));
 }
@@ -175,7 +175,7 @@ TEST_F(TokenFileTest, TheTokenizerOfTheConfigurationMustBeOfItsKind) {
   EXPECT_THAT(std::string(LoadTextTask(options).status().message()),
               HasSubstr("data.text: '" + path_ + "': it was added to"));
   EXPECT_THAT(std::string(ReadText(path_).status().message()),
-              HasSubstr("is a token file, and a text is needed"));
+              HasSubstr("is a token file; a text is needed"));
 }
 
 }  // namespace

@@ -80,18 +80,18 @@ TEST_F(TokenRun, KilledAndResumedInShards) {
   std::ofstream(root_ / "other.txt") << Content(root_ / "text.txt") << "more";
   ASSERT_EQ(Tokenize({root_ / "other.txt", "--out", root_ / "t.tokens"}), 0);
   EXPECT_EQ(Run(out, tokens), 1);
-  EXPECT_THAT(Output(), HasSubstr("the content of data.text is another"));
+  EXPECT_THAT(Output(), HasSubstr("the content of data.text has changed"));
 }
 
 TEST_F(TokenRun, NoTextIsReplaced) {
   const std::string before = Content(root_ / "text.txt");
   EXPECT_EQ(Tokenize({root_ / "text.txt", "--out", root_ / "text.txt"}), 1);
-  EXPECT_THAT(Output(), HasSubstr("exists and is no token file; not replaced"));
+  EXPECT_THAT(Output(), HasSubstr("exists and is not a token file; not replaced"));
   EXPECT_EQ(Content(root_ / "text.txt"), before);
   ASSERT_EQ(Tokenize({root_ / "text.txt", "--out", root_ / "t.tokens"}), 0) << Output();
   EXPECT_EQ(Tokenize({root_ / "text.txt", "--out", root_ / "t.tokens"}), 0) << Output();
   EXPECT_EQ(Tokenize({root_ / "t.tokens", "--out", root_ / "u.tokens"}), 1);
-  EXPECT_THAT(Output(), HasSubstr("is a token file, and a text is needed"));
+  EXPECT_THAT(Output(), HasSubstr("is a token file; a text is needed"));
 }
 
 TEST_F(TokenRun, MemoryDoesNotGrowWithTheText) {

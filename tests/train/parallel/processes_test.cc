@@ -180,7 +180,7 @@ TEST_F(Processes, OneThatHangsEndsTheRun) {
   ASSERT_TRUE(std::regex_search(
       log, updates,
       std::regex(
-          "ended behind update ([0-9]+):.*last good checkpoint is .*step-([0-9]+)")))
+          "ended after update ([0-9]+):.*last good checkpoint is .*step-([0-9]+)")))
       << log;
   EXPECT_EQ(updates[1], updates[2]);
   kill(children[1], SIGCONT);

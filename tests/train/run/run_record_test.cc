@@ -106,7 +106,7 @@ TEST_F(RunRecordTest, DamageIsNamedWithItsLine) {
     EXPECT_EQ(Read().status().code(), absl::StatusCode::kDataLoss);
   }
   tmp_.Put("metrics.csv", std::string(kMetrics) + "20,2.5,,0.1,1,,,,\n");
-  EXPECT_THAT(Error(), HasSubstr("line 4: update 20 does not come behind update 20"));
+  EXPECT_THAT(Error(), HasSubstr("line 4: update 20 does not come after update 20"));
   tmp_.Put("metrics.csv", "a,b\n1,2\n");
   EXPECT_THAT(Error(), AllOf(HasSubstr("line 1"), HasSubstr("header")));
   tmp_.Put("metrics.csv", kMetrics);
@@ -121,7 +121,7 @@ TEST_F(RunRecordTest, WhatIsNoRunIsNamed) {
     return std::string(status.message());
   };
   EXPECT_THAT(error(tmp_.Path("none")), HasSubstr(tmp_.Path("none")));
-  EXPECT_THAT(error(tmp_.Path("metrics.csv")), HasSubstr("is no directory"));
+  EXPECT_THAT(error(tmp_.Path("metrics.csv")), HasSubstr("is not a run directory"));
   fs::create_directory(tmp_.Path("empty"));
   EXPECT_THAT(error(tmp_.Path("empty")), HasSubstr("has no metrics.csv"));
 }
