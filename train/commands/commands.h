@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The subcommands of mnemon-train: each adds itself with its options. Called once, from
-// main.
+// The subcommands of mnemon-train. Each function adds one with its options; main calls
+// it once.
 #pragma once
 
 #include "base/command_line.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flags of where and how a command computes.
+// The flags that say where and how a command computes.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,23 @@
 
 namespace mnemon {
 
-// Where and how a command computes.
+// Values of the flags.
 struct ComputeFlags {
   std::string device = "cpu";
   int threads = 0;  // 0 = all cores
   DecoderFlags decoder;
-  std::optional<int64_t> max_context;  // none: the model's
-  bool steps = false;  // the command steps: --device is the step form's, too
+  std::optional<int64_t> max_context;  // nullopt: the model's
+  bool steps = false;  // the command uses the step form: --device applies to it too
 };
 
 // Adds --threads and --device. `flags` must outlive `app`.
 void AddComputeFlags(Command app, ComputeFlags& flags);
-// The same and those of decoders, for a command that steps.
+// Also adds the flags of decoders, for a command that uses the step form.
 void AddStepComputeFlags(Command app, ComputeFlags& flags);
 
-// What the flags ask for, ready for use.
+// What the flags ask for, opened and ready for use.
 struct Compute {
-  // Of tensors: the CPU where step forms have a device of their own, which is the
-  // decoder's.
+  // Device of tensors. The CPU if the step form has a device of its own, in `decoder`.
   at::Device device = at::kCPU;
   DecoderOptions decoder;  // its pool has PoolThreads(threads)
   std::optional<int64_t> max_context;
@@ -43,15 +42,15 @@ struct Compute {
   bool on_host() const { return device_name == "cpu"; }
 };
 
-// That of tensors of the sequence form, where that is what computes. Exit code 2 where
-// this build or machine has none of the name.
+// The device of tensors with this name, for commands that compute with the sequence
+// form. UsageError if this build or machine does not have it.
 absl::StatusOr<at::Device> TensorDevice(const std::string& name);
 
-// The cores that `flags` ask for: by default all that this process may use.
+// The number of cores that `flags` ask for; by default all that this process may use.
 int ThreadsOf(const ComputeFlags& flags);
 
-// Refuses what this build and machine cannot do, sets the threads, and runs `body`;
-// what libtorch throws becomes a status.
+// Runs `body` with the threads and devices that `flags` ask for. UsageError if this
+// build or machine does not have them. Exceptions of libtorch become a status.
 absl::Status RunComputing(const ComputeFlags& flags,
                           const std::function<absl::Status(const Compute&)>& body);
 

@@ -17,14 +17,15 @@ namespace mnemon {
 struct ModelInForm {
   std::string architecture;  // or the model_type
   ModelDescription description;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none
   int64_t parameters = 0;
   std::unique_ptr<Model> model;      // the sequence form, or
   std::unique_ptr<Decoder> decoder;  // the step form, which an encoder lacks
 };
 
-// `form`: sequence, which is fp32 alone (else a UsageError), or step. The errors of
-// LoadCheckpoint or LoadStepForm.
+// Loads the checkpoint `dir`. `form`: "sequence" or "step". UsageError for flags that
+// the sequence form does not take, such as another precision than fp32. Else the errors
+// of LoadCheckpoint or LoadStepForm.
 absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string& form,
                                        const Compute& compute);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loss of a model over a text, every position counted.
+// The loss of a model over all positions of a text.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace mnemon {
 
-// What happens between two windows.
+// Memory at the start of a window.
 enum class WindowMemory {
-  kFresh,  // each starts with none, several side by side
-  kKept,   // one after the other, with the memory of all before
+  kFresh,  // empty; several windows are computed at a time
+  kKept,   // that of all windows before; one window at a time
 };
 
-// Computes `tokens` but the last in windows of `window` that do not overlap, the last
-// one shorter where it must be; the token behind each position is its target.
-// `progress(n)` is called after every n positions. INVALID_ARGUMENT for fewer than two
-// tokens, else the errors of the feed.
+// Evaluates all `tokens` but the first as targets: the target of a position is the next
+// token. Windows of `window` tokens do not overlap; the last may be shorter. Calls
+// `progress(n)` after every n positions. INVALID_ARGUMENT for fewer than two tokens,
+// else the errors of the feed.
 absl::StatusOr<Evaluation> EvaluateText(std::span<const int32_t> tokens, int64_t window,
                                         WindowMemory memory, RowFeed& feed,
                                         const std::function<void(int64_t)>& progress);

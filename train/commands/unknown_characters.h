@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// --unknown-characters of commands that encode a text.
+// The flag --unknown-characters of commands that encode a text.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace mnemon {
 
-// `name` must outlive Run.
+// Adds the flag. `name` must outlive CommandLine::Run.
 void AddUnknownCharactersFlag(Command& command, std::string& name);
 
-// Of the name that the flag gives; kAsModel where it was not given.
+// The value of the flag; kAsModel if it was not given.
 UnknownCharacters UnknownCharactersOf(const std::string& name);
 
 }  // namespace mnemon

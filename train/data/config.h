@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The configuration of a training run. One field list (VisitTrainFields) gives TOML,
-// --set, checks, printing and the comparison on resume; the fields of the model come
-// from VisitConfigFields under "model.".
+// The configuration of a training run. One list of fields (VisitTrainFields) serves
+// TOML,
+// --set, checks, printing and the comparison on resume. The model's fields are those of
+// VisitConfigFields under "model.".
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,10 @@ enum class Backward { kFused, kAutograd };
 struct DataOptions {
   TaskKind task = TaskKind::kText;
   std::string text;
-  // "char", "byte", or the path of a tokenizer, as of OpenTokenizer.
+  // "char", "byte", or a path as in OpenTokenizer.
   std::string tokenizer = "char";
-  // Of a tokenizer of characters; kAsModel: as that of `tokenizer`.
+  // Of the tokenizer that is saved, if it is one of characters; kAsModel: as in
+  // `tokenizer`.
   UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
   double validation = 0.1;
   LoaderKind loader = LoaderKind::kShuffled;
@@ -46,9 +48,9 @@ struct DataOptions {
   std::string curriculum;
   int64_t batch = 32;  // B
   bool jitter = true;
-  // No text that is read whole has more tokens: it is one shard.
+  // More tokens than a text that is read whole can have: such a text is one shard.
   int64_t shuffle_shard = int64_t{1} << 32;
-  // Of the tasks whose sequences are drawn.
+  // Options of the drawn tasks.
   int64_t classes = 10;  // V
   int64_t training_sequences = 50000;
   int64_t validation_sequences = 1000;
@@ -116,8 +118,7 @@ struct Limits {
 };
 
 // Calls visit(key, field, limits, text) for every field but those of `model`, in the
-// order of the printed file; limits concern numbers only. The only list of fields there
-// is.
+// order of the printed file. Only numbers have limits. The only list of the fields.
 template <class Config, class Visitor>
 void VisitTrainFields(Config& c, Visitor&& visit) {
   constexpr double kLarge = 1e12;
@@ -209,8 +210,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
 
 // Reads the TOML file at `path`, applies `overrides` ("key=value", dotted keys) in
 // order and checks the result. An override of train.steps, epochs or seconds replaces
-// the other two. Unknown keys (with the nearest known name), wrong types, values out of
-// range and contradictions are one INVALID_ARGUMENT that lists all, with file and key.
+// the other two. One INVALID_ARGUMENT lists all unknown keys (with the nearest known
+// name), wrong types, values out of range and contradictions, with file and key.
 absl::StatusOr<TrainConfig> LoadTrainConfig(const std::string& path,
                                             const std::vector<std::string>& overrides);
 
@@ -219,18 +220,18 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(const std::string& toml,
                                              const std::string& name,
                                              const std::vector<std::string>& overrides);
 
-// Sets one field from text. INVALID_ARGUMENT names the key and what it takes.
+// Sets one field from text. INVALID_ARGUMENT names the key and the values it takes.
 absl::Status SetTrainField(TrainConfig& config, const std::string& key,
                            const std::string& value);
 
-// Ranges and contradictions; the text and the model's own checks come later, when the
+// Checks ranges and contradictions. The text and the model are checked later, when the
 // vocabulary is known.
 absl::Status ValidateTrainConfig(const TrainConfig& config);
 
 // Every key with its value as text, in the order of the list.
 std::vector<std::pair<std::string, std::string>> TrainFields(const TrainConfig& config);
 
-// The complete file: every key with its value and, if wanted, what it means.
+// The complete file: every key with its value and, with `comments`, its meaning.
 // ParseTrainConfig reads it back.
 std::string FormatTrainConfig(const TrainConfig& config, bool comments);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The order of a run's batches: short sequences first, where the configuration says so,
-// then those of data.seq_len, for as long as the run takes.
+// The order of a run's batches: the stages of data.curriculum, short sequences first,
+// then sequences of data.seq_len until the end of the run.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct CurriculumStage {
   bool operator==(const CurriculumStage&) const = default;
 };
 
-// "4:100 8:200": 100 updates with 4 tokens, then 200 with 8. None of an empty text.
-// INVALID_ARGUMENT says what a stage is.
+// Parses "4:100 8:200": 100 updates with 4 tokens, then 200 with 8. An empty text has
+// no stages. INVALID_ARGUMENT says what a stage looks like.
 absl::StatusOr<std::vector<CurriculumStage>> ParseCurriculum(const std::string& text);
 
-// The batch that comes next: within the loader of `stage`, from 0; the last one is that
-// of data.seq_len.
+// The next batch: the stage, from 0, and the position in its loader. The last stage is
+// that of data.seq_len.
 struct CurriculumCursor {
   int64_t stage = 0;
   LoaderCursor within;
@@ -37,19 +37,19 @@ struct CurriculumCursor {
 // The training batches of one run. Owned by one thread.
 class Curriculum {
  public:
-  // `task` must outlive it. INVALID_ARGUMENT as of Task::MakeLoader.
+  // `task` must outlive it. INVALID_ARGUMENT as from Task::MakeLoader.
   static absl::StatusOr<Curriculum> Create(const Task& task, const DataOptions& options,
                                            uint64_t seed);
 
-  // As of Loader.
+  // As in Loader.
   absl::StatusOr<Batch> Next();
   CurriculumCursor cursor() const;
-  // Whether a run can stand there.
+  // Whether the cursor lies within the data.
   bool Has(const CurriculumCursor& cursor) const;
   // REQUIRES: Has(cursor).
   void Seek(const CurriculumCursor& cursor);
 
-  // Of the last stage.
+  // Batches in a pass of the last stage.
   int64_t batches_per_pass() const { return loaders_.back()->batches_per_pass(); }
   // Batches before the last stage.
   int64_t batches_before() const;

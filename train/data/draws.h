@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random numbers of a run's data. Each is a function of the seed and of what it is for,
-// so there is no state to save.
+// Random numbers for a run's data. Each is a function of the seed and its purpose, so
+// there is no state to save.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ uint64_t DrawBits(uint64_t seed, uint32_t pass, DrawPurpose purpose, int64_t ind
 int64_t UniformBelow(int64_t n, uint64_t seed, uint32_t pass, DrawPurpose purpose,
                      int64_t index);
 
-// The numbers 0 .. count-1 in a random order, another in every pass, that stays local:
-// shards of `shard` consecutive numbers, the last one shorter, come in a random order,
-// and within each its numbers do. One shard is all in random order. Holds the order of
-// the shards and of one shard's numbers. Owned by one thread.
+// The numbers 0 .. count-1 in a random order that stays local and differs in every
+// pass. The numbers form shards of `shard` consecutive ones, the last shard shorter;
+// shards come in a random order, and so do the numbers within each. Holds the order of
+// the shards and of the numbers of one shard. Owned by one thread.
 class PassOrder {
  public:
   // REQUIRES: shard >= 1.
@@ -38,17 +38,18 @@ class PassOrder {
             int64_t shard = std::numeric_limits<int64_t>::max());
 
   int64_t size() const { return count_; }
-  // Place `place` of pass `pass`; neither a pass nor a shard depends on those before.
+  // The number at place `place` of pass `pass`. Passes and shards are independent of
+  // those before.
   int64_t At(int64_t pass, int64_t place);
-  // Gives up the memory of a shard's order, until At is called again.
+  // Frees the memory of the shard's order; the next At makes it again.
   void Release();
-  // A number of the shard behind that of `place`, another for each place, in rising
-  // order; none where the pass has no other shard, or that one fewer numbers.
-  // REQUIRES: At was called last with the same arguments.
+  // A number of the shard after that of `place`: a different one for each place, in
+  // ascending order. Nullopt if the pass has no further shard, or that shard has too
+  // few numbers. REQUIRES: the last call of At had the same arguments.
   std::optional<int64_t> InNextShard(int64_t pass, int64_t place) const;
 
  private:
-  // Where a place lies: in the shard that comes at `turn`, at `offset` there.
+  // The position of a place: `offset` within the shard that comes at `turn`.
   struct Spot {
     int64_t turn;
     int64_t offset;
@@ -57,7 +58,7 @@ class PassOrder {
   int64_t ShardSize(int64_t shard) const;
   void OrderShards(int64_t pass);
   void OrderNumbers(int64_t pass, int64_t turn);
-  // Fisher and Yates, from sorted order; the draws are `first` and those behind it.
+  // Fisher and Yates, from sorted order; uses the draws from `first` on.
   void Shuffle(int64_t pass, DrawPurpose purpose, int64_t first,
                std::vector<int64_t>& order) const;
 
@@ -65,8 +66,8 @@ class PassOrder {
   const uint64_t seed_;
   const int64_t shard_;          // numbers in a shard
   std::vector<int64_t> shards_;  // in their order in pass pass_
-  int64_t short_turn_ = 0;       // of the last shard, which may be shorter
-  std::vector<int64_t> order_;   // of the shard at turn_, from its first number
+  int64_t short_turn_ = 0;       // turn of the last shard, which may be shorter
+  std::vector<int64_t> order_;   // in the shard at turn_, from its first number
   int64_t pass_ = -1;
   int64_t turn_ = -1;
 };

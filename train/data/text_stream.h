@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text files as one text, which is read in blocks that end between characters, whatever
-// its size.
+// Text files of any size as one text, read in blocks that end between characters.
 #pragma once
 
 #include <array>
@@ -15,21 +14,22 @@
 
 namespace mnemon {
 
-// The files one behind the other. Safe for concurrent use.
+// The files, concatenated. Safe for concurrent use.
 class TextStream {
  public:
   // Errors name the file and are those of LargeFile; INVALID_ARGUMENT for a token file
-  // or a Git LFS pointer, and where all are empty.
+  // or a Git LFS pointer, and if all files are empty.
   static absl::StatusOr<TextStream> Open(const std::vector<std::string>& paths);
 
   int64_t size() const { return size_; }
-  // Bytes from `begin` on, as many as `to` has room for. DATA_LOSS.
+  // Reads bytes from `begin` on, as many as fit into `to`. DATA_LOSS if the read fails
+  // or ends early.
   absl::Status Read(int64_t begin, std::span<char> to) const;
-  // Where byte `offset` of the text is, for messages: "'b.txt' at byte 12".
+  // The place of byte `offset` of the text, for messages: "'b.txt' at byte 12".
   std::string PlaceOf(int64_t offset) const;
-  // CheckFileKind of the file with that byte, for what is no text.
+  // CheckFileKind of the file with byte `offset`. Called if that is not text.
   absl::Status CheckKind(int64_t offset) const;
-  // DATA_LOSS when a file changed since it was opened.
+  // DATA_LOSS if a file has changed since it was opened.
   absl::Status CheckUnchanged() const;
 
  private:
@@ -49,16 +49,16 @@ struct TextBlock {
   std::string_view bytes;
 };
 
-// One way through a text. Owned by one thread.
+// Reads a text from beginning to end. Owned by one thread.
 class TextBlocks {
  public:
-  // Rounds of `blocks` blocks of about `block_bytes`; two rounds are all that is held.
+  // Reads rounds of `blocks` blocks of about `block_bytes`; holds two rounds in memory.
   // REQUIRES: block_bytes >= 8, blocks >= 1. `text` must outlive it.
   TextBlocks(const TextStream& text, int64_t block_bytes, int64_t blocks);
 
-  // The next round; empty behind the end. No character of UTF-8 lies in two blocks. The
-  // blocks follow each other in memory too, and are valid until the call after the
-  // next: one round can be used while another is read.
+  // The next round; empty at the end. No character of UTF-8 is split between blocks.
+  // The blocks are contiguous in memory and valid until the call after the next, so
+  // that one round can be used while another is read.
   absl::StatusOr<std::span<const TextBlock>> Next();
 
  private:

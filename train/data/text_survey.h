@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What characters a text in UTF-8 consists of.
+// The characters that occur in a text in UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace mnemon {
 
-// Gathered block by block, and from several threads by adding up; the result does not
-// depend on how. Owned by one thread.
+// Takes a text block by block; surveys of several threads can be added. The result does
+// not depend on the division. Owned by one thread.
 class TextSurvey {
  public:
   TextSurvey();
 
-  // Nullopt, or the first byte of `block` where it is not UTF-8; then what stands
-  // before counts.
+  // Adds the characters of `block`. Returns the offset of its first byte that is not
+  // UTF-8, else nullopt; characters before that byte count.
   std::optional<int64_t> Add(std::string_view block);
   void Add(const TextSurvey& other);
 
   int64_t characters() const { return characters_; }
-  // Each that occurs, sorted by code point.
+  // The characters that occur, sorted by code point.
   std::vector<char32_t> Alphabet() const;
 
  private:

@@ -22,13 +22,13 @@ struct TextParts {
 
 std::unique_ptr<Task> MakeTextTask(TextParts parts);
 
-// Reads options.text and makes the tokenizer from it, or maps it where it is a token
-// file, whose tokenizer must be of the kind of options.tokenizer. The last part of the
+// Reads options.text and makes its tokenizer, or maps it if it is a token file; that
+// file's tokenizer must be of the kind of options.tokenizer. The last part of the
 // tokens is for validation. Errors name the file.
 absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options);
 
-// The content of a text file of at most 4 GiB; `path` may be a link. INVALID_ARGUMENT
-// for a token file.
+// Reads a text file of at most 4 GiB; `path` may be a link. INVALID_ARGUMENT for a
+// token file.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
 }  // namespace mnemon

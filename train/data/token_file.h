@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A text as a file of tokens, with their tokenizer, that is read where it lies: for
-// texts beyond memory. The format is in docs/token_file_format.md.
+// A file with the tokens of a text and their tokenizer. It is mapped into memory, so
+// that texts may be larger than that. docs/token_file_format.md defines the format.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,16 @@ namespace mnemon {
 // Constant after construction; safe for concurrent use.
 class TokenFile {
  public:
-  // `path` may be a link. Reads the header and checks it, and the length of the file;
-  // tokens are checked by those who read them. Errors name the file: INVALID_ARGUMENT
-  // where it is none, or of another version, DATA_LOSS where it is damaged, else those
-  // of MappedFile.
+  // Reads and checks the header and the file's length, but not the tokens: TokenView
+  // does that. `path` may be a link. Errors name the file: INVALID_ARGUMENT if it is
+  // not a token file or has another version, DATA_LOSS if it is damaged, else those of
+  // MappedFile.
   static absl::StatusOr<std::shared_ptr<const TokenFile>> Open(const std::string& path);
 
   const Tokenizer& tokenizer() const { return *parsed_.header.tokenizer; }
-  // Of the content, 64 hexadecimal digits, as the header has it.
+  // SHA-256 of the content from the header, 64 hexadecimal digits.
   const std::string& sha256() const { return parsed_.header.sha256; }
-  // Shows this file.
+  // Refers to this file, which must outlive it.
   TokenView tokens() const {
     return {parsed_.tokens, parsed_.header.width, tokenizer().size(), file_.path()};
   }
@@ -40,9 +40,9 @@ class TokenFile {
   const ParsedTokenFile parsed_;
 };
 
-// Whether a file that begins with `bytes` is meant as one.
+// Whether a file that begins with `bytes` has the magic number of token files.
 bool BeginsTokenFile(std::string_view bytes);
-// Whether the file at `path` can be read and begins so.
+// Whether the file at `path` can be read and has that magic number.
 bool IsTokenFile(const std::string& path);
 
 }  // namespace mnemon

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The header of a token file: docs/token_file_format.md. No more than bytes and
-// numbers.
+// The header of a token file as bytes: see docs/token_file_format.md. Accesses no file.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace mnemon {
 
-// No beginning of UTF-8.
+// Not the beginning of a text in UTF-8.
 inline constexpr std::string_view kTokenFileMagic = "\x93MNTOK\r\n";
 
 struct TokenFileHeader {
@@ -29,12 +28,12 @@ std::string FormatTokenFileHeader(const TokenFileHeader& header);
 
 struct ParsedTokenFile {
   TokenFileHeader header;
-  std::string_view tokens;  // of the bytes that were parsed: count * width of them
+  std::string_view tokens;  // count * width bytes of those that were parsed
 };
 
-// From all bytes of a file, of which it reads the header alone. It is hostile input:
-// INVALID_ARGUMENT where they are no token file of this version, DATA_LOSS where they
-// were one. Tokens are not looked at.
+// Parses the bytes of a whole file, of which it reads the header but not the tokens.
+// The input may be hostile. INVALID_ARGUMENT if it is not a token file of this version,
+// DATA_LOSS if it is a damaged one.
 absl::StatusOr<ParsedTokenFile> ParseTokenFile(std::string_view bytes);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A view of tokens that lie in memory or in a mapped file.
+// A view of tokens in memory or in a mapped file.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,29 @@
 
 namespace mnemon {
 
-// The integer types that tokens are stored as, by their bytes.
+// Bytes of the integers that tokens are stored as.
 enum class TokenWidth : int32_t { kOne = 1, kTwo = 2, kFour = 4 };
 
-// The narrowest that holds 0 .. vocab-1. REQUIRES: vocab >= 1.
+// The narrowest width that holds 0 .. vocab-1. REQUIRES: vocab >= 1.
 TokenWidth WidthFor(int64_t vocab);
 
-// A value. What it shows is not its own.
+// A value that does not own the tokens.
 class TokenView {
  public:
-  // Tokens of a tokenizer.
+  // Tokens made by a tokenizer, so all valid.
   TokenView(std::span<const int32_t> tokens);  // NOLINT(google-explicit-constructor)
-  // Those in a file called `name`, unsigned, little-endian, from an address that their
-  // width divides. They need not be below `vocab`: Append looks at each one.
+  // Tokens of a file called `name`, unsigned, little-endian, at an address that is a
+  // multiple of their width. They need not be below `vocab`: Append checks each.
   TokenView(std::string_view bytes, TokenWidth width, int64_t vocab,
             std::string_view name);
 
   int64_t size() const { return size_; }
-  // REQUIRES: the same of begin and count, here and below: 0 <= begin, 0 <= count,
-  // begin + count <= size().
+  // REQUIRES, here and below: 0 <= begin, 0 <= count, begin + count <= size().
   TokenView Part(int64_t begin, int64_t count) const;
-  // Appends `count` tokens from `begin` on. DATA_LOSS names the file and the first that
-  // is none of the vocabulary; then nothing is appended.
+  // Appends `count` tokens from `begin` on to `to`. DATA_LOSS names the file and the
+  // first token outside the vocabulary; then nothing is appended.
   absl::Status Append(int64_t begin, int64_t count, std::vector<int64_t>& to) const;
-  // They will be needed soon.
+  // Tells the system that these tokens will be needed soon.
   void ReadAhead(int64_t begin, int64_t count) const;
 
  private:

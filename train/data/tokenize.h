@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts of any size to a token file.
+// Makes a token file from texts of any size.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 namespace mnemon {
 
 struct TokenizeOptions {
-  std::vector<std::string> texts;  // one behind the other
+  std::vector<std::string> texts;  // files, concatenated
   std::string out;
-  // "char": of all characters of the text; "byte"; else as of OpenTokenizer.
+  // "char": all characters of the texts; "byte"; else a path as in OpenTokenizer.
   std::string tokenizer = "char";
-  // What becomes of characters that a given tokenizer of characters lacks. The file's
-  // tokenizer is that one.
+  // Treatment of characters that a given tokenizer of characters lacks. The file gets
+  // the given tokenizer, whose own setting stays.
   UnknownCharacters unknown = UnknownCharacters::kAsModel;
   int threads = 1;
   int64_t block_bytes = int64_t{1} << 18;  // at least 8
-  // Called now and then with the bytes read so far; the whole is `bytes`.
+  // Called now and then with the bytes read so far and in total.
   std::function<void(int64_t done, int64_t bytes)> progress;
 };
 
@@ -34,12 +34,12 @@ struct TokenizeResult {
   int64_t file_bytes = 0;
 };
 
-// Reads the texts twice, first for the characters, the number of tokens and the hash,
-// and writes the file in the way of DurableFile: whole or not at all. Its bytes do not
-// depend on `threads` and `block_bytes`; memory, beside the tokenizer, only on these.
-// Errors name the file: INVALID_ARGUMENT, with the byte, for what is not UTF-8 or not
-// known to the tokenizer, and where no character is known; DATA_LOSS where a text
-// changes meanwhile; those of DurableFile.
+// Reads the texts twice, first for the characters, the number of tokens and the hash.
+// Writes the file through a DurableFile: whole or not at all. Its bytes do not depend
+// on `threads` and `block_bytes`; memory use depends on these and the tokenizer only.
+// Errors name the file: INVALID_ARGUMENT, with the byte, for text that is not UTF-8 or
+// not known to the tokenizer, and if no character is known; DATA_LOSS if a text changes
+// meanwhile; those of DurableFile.
 absl::StatusOr<TokenizeResult> TokenizeTexts(const TokenizeOptions& options);
 
 }  // namespace mnemon

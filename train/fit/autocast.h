@@ -8,12 +8,12 @@
 
 namespace mnemon {
 
-// With kBf16: while it lives, matrix products of this thread on this kind of device
-// take their operands and give their result in bfloat16; with kFp32 it does nothing.
-// Weights keep their type and get gradients in it. Models switch it off themselves
-// where float32 is needed: see Model::Forward. A backward pass belongs outside: it
-// takes the type of each operation from the forward pass. REQUIRES: the CPU or CUDA for
-// kBf16; no other Autocast lives on this thread.
+// With kBf16, matrix products of this thread on this kind of device take operands and
+// give results in bfloat16 while the object lives; with kFp32 it does nothing. Weights
+// keep their type, and their gradients have the same. Models switch autocast off where
+// they need float32: see Model::Forward. Run the backward pass outside: it takes the
+// type of each operation from the forward pass. REQUIRES: for kBf16, the CPU or CUDA;
+// no other Autocast lives on this thread.
 class Autocast {
  public:
   Autocast(Precision precision, at::Device device);

@@ -13,14 +13,14 @@ namespace mnemon {
 
 struct Evaluation {
   int64_t positions = 0;
-  int64_t correct = 0;  // where the best logit is that of the target
+  int64_t correct = 0;  // positions whose best logit is the target's
   double nats = 0;      // cross-entropy, summed over all positions
 
-  // logits [n, V] and targets [n], int64, on one device; negative ones do not count.
+  // logits [n, V] and targets [n], int64, on one device. Negative targets do not count.
   void Add(const at::Tensor& logits, const at::Tensor& targets);
   void Add(const Evaluation& other);
 
-  // Means; 0 of no positions.
+  // Means over the positions; 0 if there are none.
   double loss() const {
     return nats / static_cast<double>(std::max<int64_t>(1, positions));
   }

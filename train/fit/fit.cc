@@ -311,7 +311,7 @@ absl::Status Run::Loop() {
       progress_->Advance({.tokens = update->tokens, .loss = update->loss});
     }
     const absl::Status agreed = Agree(stop.requested());
-    const Due due = plan_->DueBehind(Behind(), validated_);
+    const Due due = plan_->DueAfter(Behind(), validated_);
     // Without the others there is no validation, and the run that goes on makes none
     // for this update.
     if (!agreed.ok() && due.validation) return agreed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A training run from the configuration to its last checkpoint.
+// A training run, from the configuration to the last checkpoint.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,20 @@ struct FitOptions {
   TrainConfig config;  // validated; config.out is set
   bool resume = false;
   at::Device device = at::kCPU;
-  // 0 = all cores that the process may use, shared with others of the launch that run
-  // on this machine. A GPU is driven by one.
+  // 0 = all cores that the process may use, divided among the launch's processes on
+  // this machine; 1 with a GPU.
   int threads = 0;
   Launch launch;
-  std::chrono::seconds peer_timeout{300};  // for what other processes are waited for
+  std::chrono::seconds peer_timeout{300};  // longest wait for another process
   std::string resume_command;              // shown when the run is interrupted
-  const Clock& clock = Clock::Real();      // of train.seconds
+  const Clock& clock = Clock::Real();      // measures train.seconds
 };
 
-// Trains until the plan is fulfilled or Ctrl-C; both are OK. FAILED_PRECONDITION when
-// the run directory cannot be used or a resumed run has another configuration (all
-// differences are listed), OUT_OF_RANGE when training diverges; the last good
-// checkpoint is named. Of several processes the first alone writes to the directory;
-// UNAVAILABLE when one is lost: each ends so, and the run can be resumed.
+// Trains until the end of the plan or until Ctrl-C; both are OK. FAILED_PRECONDITION if
+// the run directory cannot be used or if a resumed run has another configuration (lists
+// all differences). OUT_OF_RANGE if training diverges; the message names the last good
+// checkpoint. Of several processes only the first writes to the directory. UNAVAILABLE
+// in every process if one is lost; the run can then be resumed.
 absl::Status Fit(const FitOptions& options);
 
 }  // namespace mnemon

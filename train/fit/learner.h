@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A model being trained: one update, one validation, one sample at a time. Everything
-// is a function of the configuration, the text and the number of updates made, so what
-// Save writes continues bit for bit, with any number of threads.
+// A model in training: makes one update, one validation or one sample at a time. Its
+// state is a function of the configuration, the text and the number of updates, so that
+// training continues from a checkpoint bit for bit, with any number of threads.
 //
-// The rows of a batch are cut into shards, whose number the configuration gives:
-// gradients of weights are summed within each, and meet in a fixed tree. A GPU, whose
-// bits are its own, computes all rows at once. Of several processes each computes a
-// share of the shards, and makes the same update.
+// The rows of a batch are divided into shards, whose number the configuration sets.
+// Gradients are summed within each shard, then over the shards in a fixed tree. A GPU
+// computes all rows at once, with bits of its own. Each of several processes computes a
+// share of the shards, and all make the same update.
 #pragma once
 
 #include <cstdint>
@@ -41,55 +41,54 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread; works on those of its `WorkerPool`. All processes of a group
-// make the same calls, but for Sample; any of them may find that contact is lost,
-// UNAVAILABLE.
+// Owned by one thread; computes on the threads of its WorkerPool. All processes of a
+// group make the same calls, except Sample. Every call may return UNAVAILABLE: contact
+// with a process is lost.
 class Learner {
  public:
   // Initialises the model from config.seed: the same weights on every device.
   // config.model.vocab is task.vocab(). `task`, `pool` and `group` must outlive the
-  // learner.
-  // INVALID_ARGUMENT for data that are too few, RESOURCE_EXHAUSTED when memory does
-  // not suffice.
+  // learner. INVALID_ARGUMENT if there are too few data, RESOURCE_EXHAUSTED if memory
+  // does not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
                                                          const Task& task,
                                                          WorkerPool& pool,
                                                          ProcessGroup& group,
                                                          at::Device device = at::kCPU);
 
-  // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
-  // when loss or gradient is not finite. After such an error, and where contact is
-  // lost, the weights are unchanged, and the batch is the next one still.
+  // Trains on the next batch: forward, backward, clipping, optimiser with rate `lr`.
+  // OUT_OF_RANGE if loss or gradient is not finite. After that and after UNAVAILABLE
+  // the weights are unchanged and the same batch is next.
   absl::StatusOr<UpdateResult> Update(double lr);
-  // Over the validation batches.
+  // Evaluates the validation batches.
   absl::StatusOr<Evaluation> Validate();
-  // Over the test part; nullopt where the task has none.
+  // Evaluates the test part; nullopt if the task has none.
   absl::StatusOr<std::optional<Evaluation>> Test();
-  // The prompt and what the model generates after it, as far as its logits are numbers;
-  // empty where the task has no prompts.
+  // The prompt and what the model generates after it; ends where logits are not finite.
+  // Empty if the task has no prompts.
   absl::StatusOr<std::string> Sample() const;
 
   int64_t updates_per_epoch() const { return training_.batches_per_pass(); }
-  // Of the curriculum.
+  // Updates of the curriculum.
   int64_t updates_before_epochs() const { return training_.batches_before(); }
   int64_t parameter_count() const;
-  // Where the weights are, and all that is computed with them.
+  // The device that holds the weights and computes.
   at::Device device() const { return parameters_.values().device(); }
-  // As of BatchGradients.
+  // As in BatchGradients.
   std::string numerics() const { return gradients_->numerics(); }
   CurriculumCursor cursor() const { return training_.cursor(); }
 
   // Adds config, weights, tokenizer, optimiser and carry to a checkpoint.
   absl::Status Save(CheckpointContent& content) const;
-  // Reads back what Save wrote, after `updates` updates, in checkpoint `dir`. By one
-  // process alone: Distribute brings it to the others.
+  // Restores what Save wrote after `updates` updates from the checkpoint `dir`. Called
+  // by one process; Distribute copies it to the others.
   absl::Status Load(const std::string& dir, int64_t updates,
                     const CurriculumCursor& cursor);
-  // All that Save writes becomes that of process 0.
+  // Copies all that Save writes from process 0 to the others.
   absl::Status Distribute();
 
  private:
-  // What Create has made, and what it was given.
+  // The arguments of Create and what it has made from them.
   struct Parts {
     const TrainConfig& config;
     const Task& task;
@@ -105,15 +104,15 @@ class Learner {
   };
   explicit Learner(Parts parts);
 
-  // Over `count` batches of a loader, spread over its pass where they do not continue
-  // each other.
+  // Evaluates `count` batches of a loader, spread over its pass if batches do not
+  // continue each other.
   absl::StatusOr<Evaluation> Evaluate(Loader& loader, int64_t count);
-  // Blocks of the flat buffers that an update touches, ascending.
+  // Blocks of the flat buffers that an update changes, ascending.
   std::vector<int64_t> BlocksToUpdate() const;
   absl::Status LoadOptimiser(const std::string& file);
-  // As Save writes it. REQUIRES: not fresh.
+  // The file of a carry. REQUIRES: not fresh.
   absl::StatusOr<std::string> FormatCarry(const Carry& carry) const;
-  // Fresh of an empty file.
+  // The carry of a file; fresh if that is empty.
   absl::StatusOr<Carry> ParseCarry(const std::string& file) const;
 
   const TrainConfig config_;
@@ -123,11 +122,11 @@ class Learner {
   const std::unique_ptr<Model> model_;  // bound to the parameters
   const Parameters parameters_;
   const std::unique_ptr<BatchGradients> gradients_;
-  Optimiser optimiser_;                 // over those
-  std::vector<int64_t> always_update_;  // blocks, whatever their gradients
+  Optimiser optimiser_;                 // of parameters_, with gradients_
+  std::vector<int64_t> always_update_;  // blocks that change even without a gradient
   Curriculum training_;
   const std::unique_ptr<Loader> validation_;
-  const std::unique_ptr<Loader> test_;  // null where the task has no such part
+  const std::unique_ptr<Loader> test_;  // null if the task has no test part
   const std::vector<int32_t> prompt_;
   std::string loaded_carry_;  // for Distribute
 };

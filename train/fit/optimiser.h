@@ -22,26 +22,27 @@ namespace mnemon {
 
 class Optimiser {
  public:
-  // values, gradients [size]: float32, contiguous, shared with their owner.
+  // values, gradients [size]: float32, contiguous; the caller keeps using them.
   Optimiser(const OptimiserOptions& options, at::Tensor values, at::Tensor gradients);
 
-  // One update with rate `lr` and gradients times `scale` is BeginStep, then Apply over
-  // all elements: the parts may come in any order and from several threads at once.
+  // An update is BeginStep, then Apply over all elements, in parts in any order and on
+  // several threads at once. `lr`: the rate. `scale`: a factor of the gradients.
   void BeginStep() { ++steps_; }
   void Apply(double lr, double scale, int64_t begin, int64_t end);
 
-  // Blocks of kFlatBlock elements that an update may change though their gradients are
-  // 0, ascending: weights decay, or a buffer is not 0. When buffers have been restored.
+  // Blocks of kFlatBlock elements that an update may change even if their gradients are
+  // 0, ascending: because weights decay or a buffer is not 0. Changes when buffers are
+  // restored.
   std::vector<int64_t> ChangingBlocks() const;
 
-  // Updates so far, and the buffers [size] kept between them, by name. Writing into
-  // both restores a saved optimiser.
+  // Updates so far, and the buffers [size] kept between them, by name. Setting both
+  // restores a saved optimiser.
   int64_t steps() const { return steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }
   std::vector<std::pair<std::string, at::Tensor>> Buffers() const;
 
  private:
-  // On a device that the CPU does not see into.
+  // The same on a device whose memory the CPU cannot access.
   void ApplySgdThere(const SgdPass& pass, int64_t begin, int64_t end);
   void ApplyAdamThere(const AdamPass& pass, int64_t begin, int64_t end);
   AdamFactors MakeAdamFactors(double lr) const;

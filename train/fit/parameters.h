@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All weights of a model in one buffer: small models have many small tensors, and what
-// is done to all of them is then one operation.
+// All weights of a model in one buffer, so that one operation acts on all of them:
+// small models have many small tensors.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ namespace mnemon {
 
 class Parameters {
  public:
-  // The layout and the values of `model`'s weights, on their device.
+  // Copies layout and values of `model`'s weights, on their device.
   explicit Parameters(Model& model);
 
   const at::Tensor& values() const { return values_; }  // [size]
 
   // Replaces every weight of `model`, which has the same configuration, by its slice of
-  // the values, and gives it a slice of a gradient buffer [size] of the model's own,
-  // which is returned. Models bound to one Parameters share weights, not gradients.
+  // the values, and its gradient by a slice of a buffer [size], which is returned.
+  // Models bound to the same Parameters share weights, but each has its own gradients.
   at::Tensor Bind(Model& model) const;
 
   // The same without gradients.
   void Share(Model& model) const;
 
-  // Where the weights lie in values(), by name.
+  // Positions of the weights in values(), by name.
   FlatLayout Layout() const;
 
-  // A buffer [size] of zeros, and the part of each weight in such a buffer.
+  // A buffer [size] of zeros, and the slice of each weight in such a buffer.
   at::Tensor MakeBuffer() const;
   NamedTensorList Slices(const at::Tensor& buffer, const std::string& prefix) const;
 

@@ -46,7 +46,7 @@ bool Plan::ValidationDue(const Passed& now, const Passed& validated) const {
   return stops(now) > stops(validated);
 }
 
-Due Plan::DueBehind(const Passed& now, const Passed& validated) const {
+Due Plan::DueAfter(const Passed& now, const Passed& validated) const {
   Due due = {.last = Position(now).part >= 1};
   due.validation = due.last || ValidationDue(now, validated);
   due.checkpoint =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The course of a run: how much of it is over, and what is due behind an update.
+// The course of a run: how much of it is over, and what is due after an update.
 #pragma once
 
 #include <cstdint>
@@ -9,42 +9,43 @@
 
 namespace mnemon {
 
-// What a run has behind it, before it was resumed too.
+// What a run has done so far, over all resumptions.
 struct Passed {
   int64_t updates = 0;
   double seconds = 0;
 };
 
-// What follows an update.
+// What is due after an update.
 struct Due {
   bool last = false;  // no further update
   bool validation = false;
   bool checkpoint = false;
 };
 
-// With train.steps or epochs a function of the updates alone; with train.seconds of the
-// time, so that the run ends its schedule on a machine of any speed and load.
+// A function of the updates with train.steps and train.epochs, and of the time with
+// train.seconds: such a run ends its schedule in time at any speed of the machine.
 class Plan {
  public:
-  // `before`: the updates of the curriculum, which epochs come behind.
+  // `before`: the updates of the curriculum, which come before the epochs.
   Plan(const TrainConfig& config, int64_t before, int64_t updates_per_epoch);
 
-  // Of the whole run; 0 with train.seconds.
+  // Updates of the whole run; 0 with train.seconds.
   int64_t updates() const { return updates_; }
-  // Of the whole run; 0 without train.seconds.
+  // Seconds of the whole run; 0 without train.seconds.
   int64_t seconds() const { return seconds_; }
 
-  // A run whose part is 1 is over.
+  // The position in the schedule. The run is over when its part is 1.
   RunPosition Position(const Passed& passed) const;
-  // Behind an update that ended at `now`; the last validation was over at `validated`.
-  Due DueBehind(const Passed& now, const Passed& validated) const;
+  // What is due after an update that ended at `now`. `validated`: the end of the last
+  // validation.
+  Due DueAfter(const Passed& now, const Passed& validated) const;
 
  private:
   bool ValidationDue(const Passed& now, const Passed& validated) const;
 
   const int64_t updates_;
   const int64_t seconds_;
-  const int64_t validate_every_;    // updates; 0 = every tenth of the run
+  const int64_t validate_every_;    // updates; 0 = a tenth of the run
   const int64_t checkpoint_every_;  // updates; 0 = at each validation
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What processes must have in common to train one model.
+// Checks that the processes of a run can train one model together.
 #pragma once
 
 #include <string>
@@ -11,16 +11,15 @@
 
 namespace mnemon {
 
-// An error of usage where the number of processes is not a power of two, or where one
-// would have no shard or no row of a batch. On a GPU a process has its rows as one
+// UsageError if the number of processes is not a power of two, or so large that one
+// would have no shard or no row of a batch. On a GPU the rows of a process are one
 // shard.
 absl::Status CheckProcesses(const Launch& launch, const TrainConfig& config,
                             bool on_cpu);
 
-// FAILED_PRECONDITION when the program, the configuration or the text of this process
-// is another than that of process 0, and at the others when it is so somewhere. The
-// paths of the run, its text and its start may differ. Called by all processes of a
-// group.
+// FAILED_PRECONDITION in every process if the program, the configuration or the text of
+// any process differs from that of process 0. The paths of the run, of its text and of
+// its start may differ. Called by all processes of a group.
 absl::Status CheckSameEverywhere(ProcessGroup& group, const TrainConfig& config,
                                  const std::string& text_sha256);
 

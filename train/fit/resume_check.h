@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The check that a run may continue with a configuration.
+// Checks that a run may continue with a configuration.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace mnemon {
 
-// Whether a run begun as `before` may continue as `now`, on a text with `text_sha256`.
-// Free to change: out, data.text (its content must be the same), train.keep and the
-// sample; train.steps may grow where the schedule does not depend on it (constant,
-// noam). FAILED_PRECONDITION lists every difference.
+// OK if a run begun with `before` may continue with `now`, on a text with
+// `text_sha256`. These may change: out, data.text (not its content), train.keep and the
+// sample. train.steps may grow if the schedule does not depend on it (constant, noam).
+// FAILED_PRECONDITION lists every other difference.
 absl::Status CheckSameRun(const TrainConfig& before, const TrainConfig& now,
                           const TrainingState& state, const std::string& text_sha256);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sampled text for a terminal.
+// Sampled text on a terminal.
 #pragma once
 
 #include <string>

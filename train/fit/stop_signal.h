@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The stop of a long run by a signal.
+// Stops a long run on a signal.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace mnemon {
 
-// Ctrl-C and SIGTERM for a long run: the first asks it to stop, the second ends the
+// Watches for Ctrl-C and SIGTERM. The first sets requested(), the second ends the
 // process at once with exit code 130.
 class StopSignal {
  public:

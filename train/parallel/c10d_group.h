@@ -19,7 +19,7 @@
 
 namespace mnemon {
 
-// The first line of what a library threw, without "[file:line] ", its place there.
+// The first line of an exception's text, without the "[file:line] " before it.
 inline std::string FirstLine(const std::exception& error) {
   std::string text = error.what();
   text = text.substr(0, text.find('\n'));

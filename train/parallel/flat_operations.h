@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Passes over flat buffers of weights and gradients: sum of the shards, and the update
-// rules of Optimiser. The same bits on every instruction set, and whatever the ranges
-// that several threads share out.
+// Passes over flat buffers of weights and gradients: the sum of the shards and the
+// update rules of Optimiser. The bits do not depend on the instruction set, nor on the
+// ranges into which several threads divide a buffer.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace mnemon {
 
-// Elements whose squares are added by themselves: ranges of several threads begin at
-// multiples of it.
+// Elements of a block, whose squares are summed separately. The range of each thread
+// begins at a multiple of it.
 inline constexpr int64_t kFlatBlock = 4096;
 
-// Elements begin .. end - 1 of all `shards`, added in a tree whose shape depends on
-// their number alone (their first half and their second, as of shards.h), into
-// the first, whose sum of squares is returned.
+// Adds elements begin .. end - 1 of all `shards` into the first one and returns the sum
+// of its squares. The order of additions is a tree whose shape depends on the number of
+// shards alone: the first half and the second half, as in shards.h.
 // REQUIRES: end - begin <= kFlatBlock.
 double AddShards(std::span<float* const> shards, int64_t begin, int64_t end);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sum of the gradients that the shards of a batch have computed, and its norm: a
-// function of the number of shards, not of the threads.
+// The sum of the gradients of a batch's shards, and its norm. Both depend on the number
+// of shards, not on the threads.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ namespace mnemon {
 
 class GradientSum {
  public:
-  // One buffer [size] for each shard: float32, contiguous, on one device, shared with
-  // their owner.
+  // One buffer [size] for each shard: float32, contiguous, on one device. The caller
+  // keeps using the buffers.
   explicit GradientSum(std::vector<at::Tensor> shards);
 
-  // Blocks of kFlatBlock numbers.
+  // Number of blocks of kFlatBlock elements.
   int64_t blocks() const { return static_cast<int64_t>(squares_.size()); }
-  // Adds those of the first `shards` into the first one, in these blocks; the others
-  // are 0 and have always been. Part `worker` of `workers`, which may run at once.
+  // Adds the first `shards` buffers into the first one, in the given blocks; all other
+  // blocks must always have been 0. Does part `worker` of `workers`; the parts may run
+  // at the same time.
   void Add(int shards, std::span<const int64_t> blocks, int worker, int workers);
-  // The 2-norm of the sum, when all parts are done.
+  // The 2-norm of the sum. REQUIRES: all parts of Add are done.
   double Norm() const;
 
  private:
@@ -30,8 +31,8 @@ class GradientSum {
   std::vector<double> squares_;  // of each block
 };
 
-// What a gradient of this norm is multiplied with so that it is at most `limit` (0: no
-// limit): limit / (norm + 1e-6), as PyTorch does, or 1.
+// The factor that limits a gradient of this norm to `limit` (0: no limit):
+// limit / (norm + 1e-6), as in PyTorch, but at most 1.
 double ClipScale(double norm, double limit);
 
 }  // namespace mnemon

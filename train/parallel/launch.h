@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The place of a process among those of one training run, as launchers (torchrun, job
-// scripts of SLURM, PyTorchJob of Kubernetes) say it in the environment.
+// The place of a process in a training run of several processes. Launchers (torchrun,
+// SLURM job scripts, Kubernetes PyTorchJob) pass it in the environment.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,17 @@ namespace mnemon {
 struct Launch {
   int rank = 0;  // RANK, from 0
   int size = 1;  // WORLD_SIZE
-  int local_size =
-      1;  // LOCAL_WORLD_SIZE: of them on this machine; 1 where it is not set
-  std::string address;  // MASTER_ADDR: of the machine of rank 0
-  int port = 0;         // where rank 0 listens: MASTER_PORT or, behind torchrun, whose
-                        // own store has it, the next one
+  // LOCAL_WORLD_SIZE: processes on this machine; 1 if it is not set.
+  int local_size = 1;
+  std::string address;  // MASTER_ADDR: address of rank 0's machine
+  // The port on which rank 0 listens: MASTER_PORT, or the next one under torchrun,
+  // whose own store listens on MASTER_PORT.
+  int port = 0;
 };
 
-// `get(name)` is a variable's value, null where it is not set. A process by itself
-// where WORLD_SIZE is not set or 1. INVALID_ARGUMENT names what is missing or wrong.
+// `get(name)` returns a variable's value, or null if it is not set. The result is a
+// single process if WORLD_SIZE is not set or 1. INVALID_ARGUMENT names the variable
+// that is missing or wrong.
 absl::StatusOr<Launch> ReadLaunch(const std::function<const char*(const char*)>& get);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The processes of one training run, which compute every batch together. Nothing is
-// reduced here: what processes have is exchanged, and each adds it in an order of ours.
+// The processes of one training run, which compute every batch together. A group only
+// exchanges tensors and reduces none: each process adds them itself, in a fixed order.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 namespace mnemon {
 
 // Every process calls the same functions in the same order, with contiguous tensors of
-// the same shapes, on the device of the group or, where that is a GPU, on the CPU.
-// UNAVAILABLE: contact with a process is lost; the run is over. Used by one thread.
+// the same shapes, on the group's device or on the CPU. UNAVAILABLE: contact with a
+// process is lost, and the run must end. Used by one thread.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -26,14 +26,14 @@ class ProcessGroup {
   int size() const { return size_; }
   bool first() const { return rank_ == 0; }
 
-  // `tensor` of process `from` comes to all.
+  // Copies `tensor` of process `from` to all others.
   virtual absl::Status Broadcast(int from, at::Tensor tensor) = 0;
   // all[p] = own of process p.
   virtual absl::Status AllGather(const at::Tensor& own, at::Tensor all) = 0;
   // received[p] = sent[rank()] of process p.
   virtual absl::Status AllToAll(const at::Tensor& sent, at::Tensor received) = 0;
 
-  // Bytes of process 0 come to all.
+  // Copies the bytes of process 0 to all others.
   absl::Status BroadcastBytes(std::string& bytes);
 
  protected:
@@ -43,13 +43,13 @@ class ProcessGroup {
   const int rank_, size_;
 };
 
-// A process by itself.
+// The group of a single process.
 std::unique_ptr<ProcessGroup> MakeSingleProcess();
 
-// Waits until all processes of `launch` are there, and in every call for the others, up
-// to `timeout`. Over TCP: with tensors on the CPU by Gloo, on a GPU by NCCL; a build
-// has that which its libtorch brings, UNIMPLEMENTED names it. UNAVAILABLE: some process
-// did not come.
+// Connects the processes of `launch` over TCP: by Gloo for tensors on the CPU, by NCCL
+// on GPUs. Waits up to `timeout` for all of them; so does every call of the group.
+// UNIMPLEMENTED if this build's libtorch lacks that library. UNAVAILABLE if a process
+// does not connect.
 absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinProcessGroup(
     const Launch& launch, bool on_gpu, std::chrono::seconds timeout);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The threads of a training run, which compute one update together. Small models spend
-// their time between operations, not in them: splitting the batch over threads that
-// each run whole operations keeps all cores busy with two barriers per update, where
-// splitting every operation would need thousands.
+// The threads that compute the updates of a training run together. Small models spend
+// more time between operations than in them. The batch is therefore split over threads
+// that each run whole operations, with two barriers per update; splitting every
+// operation would take thousands.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace mnemon {
 
-// Used by one thread, which is worker 0.
+// Used by one thread, which also is worker 0.
 class WorkerPool {
  public:
   using Work = std::function<absl::Status(int worker)>;

@@ -18,10 +18,10 @@ struct AttentionPicture {
   std::string title = {};
 };
 
-// An SVG file: a row per layer, in it the mean over the heads and each head. In a map
-// row i is the position that looks and column j the one looked at, both from the top
-// left; the darker, on a dark page the brighter, the more, from 0 to 1. REQUIRES: every
-// map has H T T numbers.
+// Draws an SVG file with a row of maps per layer: the mean over the heads, then each
+// head. Row i of a map is the query position and column j the key position, from the
+// top left. Weights from 0 to 1 are drawn darker (on a dark page brighter) the larger
+// they are. REQUIRES: every map has H T T numbers.
 std::string DrawAttention(const AttentionPicture& picture);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The axis of a chart: a range of numbers on a line of pixels, with its ticks.
+// The axis of a chart: maps a range of numbers to pixels and has ticks.
 #pragma once
 
 #include <string>
@@ -15,13 +15,12 @@ struct AxisRange {
 // Constant after construction.
 class Axis {
  public:
-  // `range`: of the data; the axis may reach a little farther, to the ticks around it,
-  // where `rounded`. `first` and `last`: the pixels of its ends. REQUIRES: finite,
-  // least
-  // <= most; above 0 with `logarithmic`.
+  // `range`: of the data. With `rounded` the axis extends to the ticks around it.
+  // `first`, `last`: pixels of the ends. REQUIRES: a finite range, least <= most; above
+  // 0 with `logarithmic`.
   Axis(AxisRange range, bool logarithmic, bool rounded, double first, double last);
 
-  // Pixels of a value.
+  // The pixel of a value.
   double At(double value) const;
 
   // Ascending, within the axis.

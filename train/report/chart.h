@@ -16,29 +16,28 @@ struct ChartPoint {
 };
 
 struct ChartSeries {
-  std::string name;                // in the legend; empty: it is not listed
+  std::string name;                // in the legend; empty: not listed
   std::vector<ChartPoint> points;  // x ascending
   LineStyle style;
-  // Thick with marks; else a thin line.
-  bool marked = false;
-  bool faint = false;  // half transparent
+  bool marked = false;  // thick with marks, else a thin line
+  bool faint = false;   // half transparent
 };
 
 struct Chart {
   std::string title;         // with the unit of y
   std::string x_label;       // with its unit
-  bool logarithmic = false;  // y; points with y <= 0 are left out then
-  double width = 480;        // pixels of the picture, before it shrinks or grows
+  bool logarithmic = false;  // y axis; leaves out points with y <= 0
+  double width = 480;        // pixels of the picture at its natural size
   double plot_height = 220;
   std::vector<ChartSeries> series;
 };
 
-// Points whose numbers are not finite are left out, and what remains is thinned. The
-// legend is part of the picture. A chart without points says so.
+// Draws the chart with its legend. Points that are not finite are left out, the others
+// thinned. A chart without points says so.
 std::string DrawChart(const Chart& chart);
 
-// At most `most` of the points, with the first, the last, and the least and the largest
-// of every stretch between. REQUIRES: most >= 4.
+// Selects at most `most` points: the first, the last, and the lowest and highest of
+// every stretch between. REQUIRES: most >= 4.
 std::vector<ChartPoint> Thinned(const std::vector<ChartPoint>& points, size_t most);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention weights by how far back they look.
+// Attention weights by the distance between query and key.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace mnemon {
 
-// For each distance 0 .. J-1 the mean over the queries that can look so far back.
-//   weights [T, J], row-major; query i stands at key J-T+i. REQUIRES: J >= T >= 1.
+// The mean weight at each distance 0 .. J-1, over the queries that have a key there.
+// weights [T, J], row-major; query i is at the position of key J-T+i. J = `keys`.
+// REQUIRES: J >= T >= 1.
 std::vector<double> MeanByDistance(std::span<const float> weights, int64_t keys);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An event file of TensorBoard, in memory: records in the framing of TFRecord, each an
-// Event of tensorflow/core/util/event.proto in the encoding of Protocol Buffers.
+// A TensorBoard event file in memory: TFRecord records, each an Event of
+// tensorflow/core/util/event.proto in the encoding of Protocol Buffers.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Scalar {
   double value = 0;  // kept as a float
 };
 
-// When an event happened.
+// The time of an event.
 struct EventTime {
   double wall_time = 0;  // Unix time in seconds
   int64_t step = 0;
@@ -23,7 +23,7 @@ struct EventTime {
 
 class EventFile {
  public:
-  // With the record of the format's version that comes first.
+  // Begins with the record of the format's version.
   explicit EventFile(double wall_time);
 
   void AddScalars(const EventTime& time, std::span<const Scalar> scalars);
@@ -41,7 +41,7 @@ class EventFile {
 // CRC-32C (Castagnoli) of `bytes`.
 uint32_t Crc32c(std::string_view bytes);
 
-// The same as TFRecord stores it.
+// The CRC-32C in the masked form that TFRecord stores.
 uint32_t MaskedCrc32c(std::string_view bytes);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A matrix of weights as shades in SVG.
+// A matrix of weights as a shaded SVG picture.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace mnemon {
 
 struct HeatMap {
   std::string title;
-  std::string row_name;     // what a row is, with the plural "query tokens"
+  std::string row_name;     // what a row is, such as "query token"
   std::string column_name;  // likewise
-  // One short label each; where they are many, only some are drawn.
+  // A short label for each; if there are many, only some are drawn.
   std::vector<std::string> rows;
   std::vector<std::string> columns;
   std::span<const float> weights;  // [rows, columns], 0 to 1
 };
 
-// Row 0 is at the top, column 0 at the left. The darkest shade (in a dark page the
-// brightest) stands for the largest weight, which is told. REQUIRES: rows x columns
-// weights, at least one.
+// Draws the map with row 0 at the top and column 0 at the left. The darkest shade (on a
+// dark page the brightest) is the largest weight, which the scale states. REQUIRES:
+// rows x columns weights, at least one.
 std::string DrawHeatMap(const HeatMap& map);
 
-// A token as a label: white space, which would not be seen, has signs of its own.
+// A token as a label; white space is shown by visible signs.
 std::string TokenLabel(std::string_view bytes);
 
 }  // namespace mnemon

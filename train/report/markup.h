@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text of any bytes inside HTML and SVG.
+// Arbitrary bytes as text in HTML and SVG.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 namespace mnemon {
 
-// `text` for elements and for attributes in double quotes: valid UTF-8, where bytes
-// that are none and control characters other than tab and line feed become U+FFFD.
+// Escapes `text` for elements and for attributes in double quotes. The result is valid
+// UTF-8: invalid bytes, and control characters other than tab and line feed, become
+// U+FFFD.
 std::string EscapeMarkup(std::string_view text);
 
-// The first characters of `text`, at most `most` of them with the ellipsis that stands
-// for the rest; bytes that are no UTF-8 count as one each. REQUIRES: most >= 1.
+// Shortens `text` to `most` characters, including an ellipsis for what is cut. An
+// invalid byte counts as a character. REQUIRES: most >= 1.
 std::string Shortened(std::string_view text, size_t most);
 
-// Characters of `text`, likewise.
+// The number of characters of `text`, counted in the same way.
 size_t CountCharacters(std::string_view text);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A page of HTML about one or more runs: one file without scripts that loads nothing.
+// An HTML page about one or more runs: one file, without scripts, that loads nothing.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 namespace mnemon {
 
 struct Figure {
-  std::string name;  // for a file: letters, digits, "-" and "_"
+  std::string name;  // as a file name: letters, digits, "-" and "_"
   std::string svg;
 };
 
-// Figures that belong together: those of one layer, or of all.
+// Figures shown together: those of one layer, or of all.
 struct FigureGroup {
   std::string title;
-  std::string text;  // what they show, or why there are none; may be empty
+  std::string text;  // what they show, or why there are no figures; may be empty
   std::vector<Figure> figures;
-  bool charts = true;  // else maps, which need less room
+  bool charts = true;  // else maps, which take less room
 };
 
-// One run in the table and with a section of its own. Texts of any bytes.
+// One run: its row of the table and its section. Texts may have any bytes.
 struct RunSection {
   std::string name;
   std::string path;
@@ -33,13 +33,13 @@ struct RunSection {
 };
 
 struct ReportPage {
-  std::vector<std::string> facts;  // columns of the table behind the name
+  std::vector<std::string> facts;  // columns of the table after the name
   std::vector<Figure> curves;
   std::vector<RunSection> runs;
 };
 
-// Of many samples the first, the last and some between are shown. The page suits narrow
-// and wide windows, light and dark.
+// Formats the page for narrow and wide windows, light and dark. Of many samples it
+// shows the first, the last and some between.
 std::string FormatReportPage(const ReportPage& page);
 
 }  // namespace mnemon

@@ -16,7 +16,7 @@
 
 namespace mnemon {
 
-// What stands on the x axis.
+// A quantity for the x axis.
 struct CurveX {
   std::string_view name;    // for a flag
   std::string_view column;  // of metrics.csv
@@ -26,30 +26,30 @@ struct CurveX {
 std::span<const CurveX> CurveXs();
 const CurveX& FindCurveX(std::string_view name);  // REQUIRES: one of them
 
-// What stands on the y axis.
+// A quantity for the y axis.
 struct CurveY {
   std::string_view name;    // for a flag
   std::string_view column;  // of metrics.csv
   std::string_view title;   // with the unit
   bool logarithmic = false;
-  bool marked = false;  // few points: those of validations
+  bool marked = false;  // few points, from validations
   std::optional<double> (*of)(const MetricsRow& row) = nullptr;
-  // Drawn thin beside it, where there is such a number.
+  // A second quantity, drawn as a thin line; null if there is none.
   std::optional<double> (*beside)(const MetricsRow& row) = nullptr;
 };
 // "loss", "bits", "accuracy", "learning_rate", "gradient_norm", "speed".
 std::span<const CurveY> CurveYs();
-const CurveY& FindCurveY(std::string_view name);  // likewise
+const CurveY& FindCurveY(std::string_view name);  // REQUIRES: one of them
 
-// The styles of runs that are in one picture.
+// The styles of the runs of one picture.
 std::vector<LineStyle> StylesOf(std::span<const RunRecord> runs);
 
-// A line per run, and thin ones where `y` has them. Rows that lack a number are left
-// out.
+// A line per run, with a thin one if `y` has a second quantity. Rows that lack a number
+// are left out.
 Chart ChartOfRuns(std::span<const RunRecord> runs, const CurveX& x, const CurveY& y);
 
-// Loss over updates and over time, learning rate, gradient norm, tokens per second, and
-// accuracy where a run has one.
+// Draws loss over updates and over time, learning rate, gradient norm, tokens per
+// second, and accuracy if a run has it.
 std::vector<Figure> DrawRunCurves(std::span<const RunRecord> runs);
 
 }  // namespace mnemon

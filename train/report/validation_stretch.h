@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The beginning of a run's validation data, as one row of tokens in windows.
+// The beginning of a run's validation data: one row of tokens, in windows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace mnemon {
 struct ValidationStretch {
   std::unique_ptr<Task> task;
   std::vector<Batch> windows;  // of one row each, at least one
-  // Of a token, for people: its text, or its number where it stands for none.
+  // A label for a token: its text, or its number if it does not stand for text.
   std::string Label(int64_t token) const;
 };
 
@@ -25,9 +25,9 @@ struct StretchLimits {
   int64_t window_tokens = 256;  // at most, in each
 };
 
-// By the configuration of training in the checkpoint of the run in directory `run`.
-// FAILED_PRECONDITION when the text has changed since; the errors of ReadTrainingFile
-// and LoadTask.
+// Reads the validation data of the run in directory `run`, by the training
+// configuration in its checkpoint. FAILED_PRECONDITION if the text has changed since
+// training; the errors of ReadTrainingFile and LoadTask.
 absl::StatusOr<ValidationStretch> ReadValidationStretch(const std::string& run,
                                                         const StretchLimits& limits);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The progress of a run as a person sees it, on standard output: on a terminal one line
-// that is rewritten in place, elsewhere a line per report.
+// The progress of a run on standard output: one line rewritten in place on a terminal,
+// else a line per report.
 #pragma once
 
 #include <chrono>
@@ -19,49 +19,49 @@ struct TimeSpan {
   std::chrono::nanoseconds length{0};
 };
 
-// Owned by one thread. Leaves the last state on the terminal when it is destroyed.
+// Owned by one thread. The destructor leaves the last state on the terminal.
 class Progress {
  public:
-  // A run of `planned` updates of which `done` were made before. REQUIRES: planned > 0.
+  // A run of `planned` updates, `done` of them made before. REQUIRES: planned > 0.
   Progress(const Clock& clock, int64_t done, int64_t planned);
-  // A run that fills a span of time.
+  // A run that lasts for a span of time.
   Progress(const Clock& clock, int64_t done, const TimeSpan& span);
 
   struct Advanced {
     int64_t tokens = 0;
     int64_t updates = 1;
-    std::optional<double> loss = {};  // of the update
+    std::optional<double> loss = {};  // of the last update
   };
   void Advance(const Advanced& by);
-  // `row` as a line of its own where there is no terminal, and of a validation there
-  // too; `validation` is the latest, below 0 = none yet.
+  // Prints `row` as a line of its own if there is no terminal or `row` has a
+  // validation. `validation`: the latest one; below 0 = none yet.
   void Report(const MetricsRow& row, double validation);
-  // Of the updates since the last report; 0 without one.
+  // Speed over the updates since the last report; 0 if there are none.
   double TokensPerSecond() const;
-  // Where a run is behind update `step`: "update 20 of 100", and where it fills a span
-  // of time "update 20, 3% of the time".
+  // The position of the run after update `step`: "update 20 of 100", or "update 20, 3%
+  // of the time" for a run that lasts for a span of time.
   std::string At(int64_t step) const;
-  // Text of its own that stays, such as a sample.
+  // Prints permanent text, such as a sample.
   void Say(const std::string& text) { line_.Print(text); }
-  // Whether there is a line that is rewritten.
+  // Whether a line is rewritten in place.
   bool live() const { return line_.live(); }
-  // It stays, with the state of this moment, and what is said from now on comes below.
+  // Updates that line a last time and keeps it; later output comes below it.
   void Leave();
-  // Time spent on something that is not an update does not count for speed and ETA.
+  // Call after work that is not an update: its time does not count for speed and ETA.
   void Resume();
 
  private:
   Progress(const Clock& clock, int64_t done, int64_t planned, const TimeSpan& span);
   void ShowLine();
   std::string Step(int64_t step) const;
-  double Part() const;  // of the run that is over, 0 to 1
+  double Part() const;  // fraction of the run that is over
   double SecondsLeft() const;
 
   const Clock& clock_;
   const int64_t planned_;  // 0 = a span of time
   const TimeSpan span_;
   int64_t done_;
-  // Updates, tokens and seconds since the last report, and seconds per update of it.
+  // Updates, tokens, seconds and seconds per update since the last report.
   int64_t updates_ = 0;
   int64_t tokens_ = 0;
   double seconds_ = 0;
@@ -70,7 +70,7 @@ class Progress {
 
   LiveLine line_;
   std::chrono::steady_clock::time_point shown_;
-  // What the live line tells beside.
+  // Further figures of the live line.
   double loss_sum_ = 0;  // since the last report
   std::optional<double> loss_, validation_, accuracy_;
   double speed_ = 0;  // of the last report

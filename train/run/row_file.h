@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A text file of rows that a run appends to, and that is cut back when the run goes on
-// from an older checkpoint.
+// A text file of rows that a run appends to. It is truncated when the run resumes from
+// an older checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace mnemon {
 // Owned by one thread. Links are not followed.
 class RowFile {
  public:
-  // Keeps the rows of an existing file from its beginning up to the first one that is
-  // of an update behind `step`, is cut off or is none; where nothing is kept, starts
-  // one with the line `header`, or with no line where that is empty. `step_of`: the
-  // update of a row without its line end, nullopt where it is none. DATA_LOSS, and
-  // nothing is cut, when less than `least` bytes would be kept.
+  // Opens the file and keeps its rows up to the first one that belongs to an update
+  // after `step`, is incomplete or is not a row. If nothing is kept, the file begins
+  // with the line `header`, or empty if that is empty. `step_of` returns the update of
+  // a row (without its line end), or nullopt if it is not a row. DATA_LOSS if fewer
+  // than `least` bytes would be kept; the file is then unchanged.
   static absl::StatusOr<RowFile> OpenUpTo(
       const std::string& path, std::string_view header, int64_t least, int64_t step,
       const std::function<std::optional<int64_t>(std::string_view row)>& step_of);
@@ -32,7 +32,7 @@ class RowFile {
 
   // `row`: without its line end. RESOURCE_EXHAUSTED when the disk is full.
   absl::Status Append(std::string_view row);
-  // Forces all rows to the disk, before a checkpoint counts on them.
+  // Forces all rows to the disk. Called before a checkpoint that relies on them.
   absl::Status Sync();
   int64_t bytes() const { return bytes_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The directory of a run: checkpoints step-N, the links last and best, the files of its
-// log, and LOCK, which the process that trains in it holds locked.
+// The directory of a run: checkpoints step-N, the links last and best, the log files,
+// and LOCK, which the training process keeps locked.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,25 @@ namespace mnemon {
 
 class RunDirectory {
  public:
-  // Creates `path` where it is missing, and locks it for as long as the object lives:
-  // FAILED_PRECONDITION names the process that trains in it already. Without `resume`
-  // it must be empty but for the lock: FAILED_PRECONDITION names the ways out. With it,
-  // leftovers of updates behind the checkpoint that `last` names are removed; where
-  // there is no such link, the newest checkpoint takes its place.
+  // Creates `path` if it is missing and locks it until the object is destroyed.
+  // FAILED_PRECONDITION if another process trains in it, and, without `resume`, if it
+  // holds anything but the lock; the message says what to do. With `resume`, removes
+  // what was written after the checkpoint that `last` names; without that link the
+  // newest checkpoint takes its place.
   static absl::StatusOr<RunDirectory> Open(const std::string& path, bool resume);
 
   const std::string& path() const { return path_; }
   std::string checkpoint_path(int64_t step) const;
-  // The update of that checkpoint; nullopt when there is none yet.
+  // The update of the checkpoint that `last` names; nullopt if there is none yet.
   std::optional<int64_t> last() const { return last_; }
 
-  // Writes step-`step`, then moves `last`, then prunes. A crash between any two leaves
-  // a run that resumes.
+  // Writes step-`step`, then moves `last`, then prunes. After a crash between any two
+  // of these the run can be resumed.
   absl::Status Save(int64_t step, const CheckpointContent& content, int64_t best_step,
                     int64_t keep);
-  // Moves `best` to best_step (0 = none yet), then removes all but the newest `keep`
-  // and the best. Also for a run that is resumed: the crash may have come before this.
+  // Moves `best` to best_step (0 = none yet), then removes all checkpoints but the
+  // newest `keep` and the best one. Also called on resuming, as a crash may have come
+  // before it.
   absl::Status Prune(int64_t best_step, int64_t keep) const;
 
  private:

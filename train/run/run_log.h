@@ -14,8 +14,8 @@
 
 namespace mnemon {
 
-// A line of samples.jsonl: one for each validation that has a sample. The same bytes
-// for an interrupted and resumed run.
+// A line of samples.jsonl: one for each validation that has a sample. An interrupted
+// and resumed run writes the same bytes as an undisturbed one.
 struct SampleRow {
   int64_t step = 0;
   std::string text;
@@ -24,23 +24,23 @@ struct SampleRow {
 inline constexpr char kMetricsName[] = "metrics.csv";
 inline constexpr char kSamplesName[] = "samples.jsonl";
 
-// The sample of a line without its line end; nullopt where it is none.
+// Parses a line without its line end; nullopt if it is not a sample.
 std::optional<SampleRow> ParseSampleRow(std::string_view line);
 
 // Owned by one thread.
 class RunLog {
  public:
-  // Keeps the rows up to update `step`. metrics.csv of an earlier version is rewritten,
-  // as CurrentMetrics. DATA_LOSS, and nothing is cut, when fewer than `metrics_bytes`
-  // bytes of metrics.csv would be kept.
+  // Opens the files and keeps their rows up to update `step`. A metrics.csv of an
+  // earlier version is rewritten by CurrentMetrics. DATA_LOSS if fewer than
+  // `metrics_bytes` bytes of metrics.csv would be kept; it is then unchanged.
   static absl::StatusOr<RunLog> Open(const std::string& directory,
                                      int64_t metrics_bytes, int64_t step);
 
-  // RESOURCE_EXHAUSTED when the disk is full; so too the next ones.
+  // RESOURCE_EXHAUSTED if the disk is full; likewise below.
   absl::Status Append(const MetricsRow& metrics);
-  // The text need not be valid UTF-8: what is not becomes U+FFFD.
+  // The text need not be valid UTF-8: invalid bytes become U+FFFD.
   absl::Status Append(const SampleRow& sample);
-  // Forces all rows to the disk, before a checkpoint counts on them.
+  // Forces all rows to the disk. Called before a checkpoint that relies on them.
   absl::Status Sync();
   int64_t metrics_bytes() const { return metrics_.bytes(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The record of a run, read back from its directory: what RunLog wrote.
+// The log of a run, read back from its directory.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,28 @@ namespace mnemon {
 
 struct RunRecord {
   std::string path;  // as given
-  std::string name;  // of one run among several: its folder, or where two are the same,
-                     // the path
-  std::string
-      folder;  // likewise, for names of files: letters, digits, "-", "_" and "."
-  // Of its newest checkpoint; empty before there is one that can be read.
-  // feedback_shared has a name of its own.
+  // Distinct among the runs read together: the directory's name, or the path where two
+  // have the same name.
+  std::string name;
+  // Likewise distinct, for file names: letters, digits, "-", "_" and ".".
+  std::string folder;
+  // Typed name (see TypedNames) of the newest checkpoint's architecture; empty if no
+  // checkpoint can be read.
   std::string architecture;
   std::vector<MetricsRow> metrics;  // steps ascending
-  std::vector<SampleRow> samples;   // likewise; empty where the run kept none
-  double began = 0;                 // Unix time of the start, seconds; about
+  std::vector<SampleRow> samples;   // likewise; empty if the run kept none
+  double began = 0;                 // approximate start, Unix time in seconds
 
-  // Wall time of the run at update `step`: of the last row up to it that has one, 0
-  // without any.
+  // Wall time of the run at update `step`: that of the last row up to `step` which has
+  // one; 0 if none has.
   double SecondsAt(int64_t step) const;
-  // Of all rows.
+  // Wall time of the whole run.
   double Seconds() const { return SecondsAt(INT64_MAX); }
 };
 
-// Reads each run. A last line that is cut off is no error: the run may be under way.
-// NOT_FOUND for a path that is no run, DATA_LOSS names the file and the line that is
-// damaged.
+// Reads each run. An incomplete last line is not an error: the run may be under way.
+// NOT_FOUND for a path that is not a run directory. DATA_LOSS names the damaged file
+// and line.
 absl::StatusOr<std::vector<RunRecord>> ReadRuns(const std::vector<std::string>& paths);
 
 }  // namespace mnemon

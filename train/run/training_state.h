@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of a run beside weights, optimiser and memory: training/state.json.
+// The state of a run besides weights, optimiser and memory: training/state.json.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace mnemon {
 struct TrainingState {
   int64_t steps = 0;    // updates made
   int64_t planned = 0;  // updates of the whole run; 0 with train.seconds
-  // Trained on; nullopt in a run that began with a version that did not count them.
+  // Tokens trained on; nullopt if the run began with a version that did not count them.
   std::optional<int64_t> tokens = 0;
   int64_t next_stage = 0;  // data cursor
   int64_t next_pass = 0;
@@ -22,7 +22,7 @@ struct TrainingState {
   std::string numerics;  // of the latest updates
   std::string text_sha256;
   double seconds = 0;   // spent so far
-  double loss_sum = 0;  // of the updates behind the last row of metrics.csv
+  double loss_sum = 0;  // over the updates since the last row of metrics.csv
   int64_t loss_count = 0;
   int64_t metrics_bytes = 0;  // length of metrics.csv
   double validation = -1;     // latest; below 0 = none yet
@@ -30,7 +30,7 @@ struct TrainingState {
   int64_t best_step = 0;
 };
 
-// The only list of fields there is.
+// The only list of the fields.
 template <class State, class Visitor>
 void VisitTrainingState(State& s, Visitor&& visit) {
   visit("steps", s.steps);
@@ -51,8 +51,8 @@ void VisitTrainingState(State& s, Visitor&& visit) {
 }
 
 std::string FormatTrainingState(const TrainingState& state);
-// INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type;
-// next_stage may be missing and is then 0, and tokens, then nullopt.
+// INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type.
+// next_stage and tokens may be missing; they are then 0 and nullopt.
 absl::StatusOr<TrainingState> ParseTrainingState(std::string_view json,
                                                  std::string_view what);
 

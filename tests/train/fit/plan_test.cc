@@ -19,7 +19,7 @@ std::vector<int64_t> DueUpdates(const Plan& plan, bool Due::*what, Seconds secon
   for (bool over = false; !over;) {
     passed.seconds += seconds(passed.updates);
     ++passed.updates;
-    const Due due = plan.DueBehind(passed, validated);
+    const Due due = plan.DueAfter(passed, validated);
     over = due.last;
     if (due.validation) validated = passed;
     if (due.*what) found.push_back(passed.updates);
