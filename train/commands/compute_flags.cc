@@ -19,8 +19,8 @@
 namespace mnemon {
 namespace {
 
-// The device of step forms, null: the CPU, or that of tensors. A build without CUDA of
-// its own may have a libtorch with it.
+// The device of the step form. Null if that is the CPU, or the device of tensors: a
+// build without CUDA may have a libtorch with it.
 absl::StatusOr<std::unique_ptr<DeviceDriver>> StepDevice(const ComputeFlags& flags) {
   if (!flags.steps || flags.decoder.decoder == "sequence") return nullptr;
   auto driver = OpenDevice(flags.device);

@@ -96,7 +96,7 @@ class EvalProgress {
     said_ = clock_.Now();
     bar_.Say(StrCat(done_, " of ", planned_, " positions"));
   }
-  // The result, below all that was shown.
+  // Prints the result below all that was shown.
   void Say(const std::string& text) {
     bar_.Leave();
     bar_.Say(text);
@@ -110,8 +110,8 @@ class EvalProgress {
   std::chrono::steady_clock::time_point said_ = clock_.Now();
 };
 
-// How many threads share one operation on a window, where no windows are side by side.
-// In small operations they would mostly wait for each other.
+// The number of threads that share an operation when windows are computed one at a
+// time. In small operations threads would mostly wait for each other.
 int OperationThreads(int64_t parameters, int64_t window, int threads) {
   constexpr int64_t kWorthSplitting = int64_t{1} << 30;  // multiplications per window
   return parameters * window < kWorthSplitting ? 1 : threads;
@@ -123,7 +123,7 @@ int64_t Characters(std::string_view text) {
                        [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-// What became of unknown characters, where there are some: "; unknown characters left
+// The treatment of unknown characters, if there are any: "; unknown characters left
 // out: 3".
 std::string UnknownFound(const Tokenizer& tokenizer, std::string_view text,
                          UnknownCharacters unknown) {
@@ -160,7 +160,7 @@ absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
   const int64_t seen =
       of_characters ? static_cast<int64_t>(tokens->size()) : Characters(text);
 
-  // What is carried is inputs: windows are segments of one text.
+  // The carry holds inputs: windows are segments of one text.
   const Attention* attention = FirstBlock<Attention>(loaded.description);
   const bool kept =
       attention != nullptr && attention->carries == Attention::Carries::kInputs;

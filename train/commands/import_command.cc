@@ -35,7 +35,7 @@ absl::Status MakeParentOf(const std::string& dir) {
   return parent.empty() ? absl::OkStatus() : MakeDirectories(parent);
 }
 
-// Nothing is written of a file that could not be served.
+// Writes nothing if the file could not be served.
 absl::Status ImportGguf(const ImportFlags& flags) {
   if (flags.file.empty()) return UsageError("--from gguf needs the FILE");
   if (!flags.config.empty() || !flags.weights.empty() || flags.convert_000 ||

@@ -24,7 +24,7 @@ struct QuantizeFlags {
   std::string out;
 };
 
-// A checkpoint takes time to make: none is replaced.
+// Replaces no checkpoint: they take time to make.
 absl::Status CheckIsNew(const std::string& out) {
   std::error_code failed;
   const bool there = fs::exists(fs::symlink_status(out, failed));

@@ -30,7 +30,7 @@ struct SampleFlags {
   std::vector<int64_t> prompt_tokens;
   int64_t tokens = 0;
   std::optional<uint64_t> seed;
-  // What is not given is the model's.
+  // Parameters that are not given are the model's.
   std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty;
   std::optional<int32_t> top_k;
   RequestedSampling penalties;

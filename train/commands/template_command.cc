@@ -87,7 +87,7 @@ absl::StatusOr<absl::CivilSecond> TimeOf(const std::string& text) {
                     " is not a time like 2026-03-05T14:07:09");
 }
 
-// What a template gets for a line: its members, with those of "kwargs" beside them.
+// Variables of the template for a line: its members and those of "kwargs".
 absl::StatusOr<ordered_json> VariablesOf(const std::string& line,
                                          const ChatFiles& files) {
   ordered_json given = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -6,7 +6,7 @@
 namespace mnemon {
 namespace {
 
-// Those that a call may ask for.
+// Values of the flag.
 constexpr UnknownCharacters kChoices[] = {
     UnknownCharacters::kRefuse, UnknownCharacters::kSkip, UnknownCharacters::kReplace};
 

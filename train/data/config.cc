@@ -162,7 +162,7 @@ std::vector<std::pair<std::string, std::string>> TrainFields(
                    [&](const char* key, const auto& field, const Limits&, const char*) {
                      fields.emplace_back(key, FieldText(field));
                    });
-  // The model's own fields stand behind model.init.
+  // The model's own fields follow model.init.
   auto place = fields.begin() + 2;
   VisitConfigFields(config.model, [&](const char* key, const auto& field, auto...) {
     if (FixedByRun(key)) return;
@@ -199,7 +199,7 @@ absl::Status SetTrainField(TrainConfig& config, const std::string& key,
 
 namespace {
 
-// What the task needs and what does not go with it.
+// Faults of the options for the task.
 void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
   const auto entry = FindFamily(config.model.architecture);
   const bool encoder = entry.ok() && !(*entry)->autoregressive();
@@ -235,7 +235,7 @@ void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
   }
 }
 
-// Stages are as data.seq_len, and no longer.
+// Stages obey the rules of data.seq_len and are not longer.
 void CheckCurriculum(const TrainConfig& config, std::vector<std::string>& faults) {
   const auto stages = ParseCurriculum(config.data.curriculum);
   if (!stages.ok()) {

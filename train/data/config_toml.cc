@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
-// What a value looks like as an override, and whether it was written in quotes.
+// A value as the text of an override, and whether it was written in quotes.
 struct Value {
   std::string text;
   bool quoted = false;
@@ -128,7 +128,7 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(
 
 absl::StatusOr<TrainConfig> LoadTrainConfig(const std::string& path,
                                             const std::vector<std::string>& overrides) {
-  // People may keep configurations behind links; ReadFile takes regular files only.
+  // People may keep configurations as links; ReadFile takes regular files only.
   std::error_code error;
   std::string real = std::filesystem::canonical(path, error).string();
   MNEMON_RETURN_IF_ERROR(CheckFileKind(path));

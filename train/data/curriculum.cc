@@ -94,7 +94,7 @@ void Curriculum::Seek(const CurriculumCursor& cursor) {
   MNEMON_CHECK(Has(cursor));
   stage_ = cursor.stage;
   loaders_[stage_]->Seek(cursor.within);
-  // A stage begins at its begin, also when a run was moved back before it.
+  // Later stages start at their beginning, also when a run was moved back.
   for (size_t later = stage_ + 1; later < loaders_.size(); ++later) {
     loaders_[later]->Seek({});
   }

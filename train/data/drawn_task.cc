@@ -107,8 +107,8 @@ Sequence Capacity(const DataOptions& options, int64_t, const Draw& draw) {
   return sequence;
 }
 
-// In training the digit is asked for at each fact as well: what to keep is learnt
-// there, and that it is to be kept at the questions.
+// In training the digit is also a target at each fact: there the model learns what to
+// keep, and at the questions that it must keep it.
 Sequence Recall(const DataOptions& options, int64_t length, LoaderUse use,
                 const Draw& draw) {
   const RecallText text = DrawRecallText(options.classes, length, draw);
@@ -239,7 +239,7 @@ class CopyLoader final : public Loader {
   const uint64_t seed_;
 };
 
-// By the method of Box and Muller.
+// Method of Box and Muller.
 double Normal(uint64_t seed, int64_t index) {
   const uint64_t bits = DrawBits(seed, 0, DrawPurpose::kFeatures, index);
   const double u = (static_cast<double>(bits >> 32) + 1) / 4294967297.0,
@@ -276,7 +276,8 @@ class DrawnTask final : public Task {
     }
     return std::make_unique<DrawnLoader>(options, use, seed);
   }
-  // Of pairs: a value is one number of the first S, a key is normal in the others.
+  // Only for pairs: a value is one-hot in the first S numbers, a key is normal in the
+  // others.
   std::vector<float> Features(int64_t d_model, uint64_t seed) const override {
     if (!HasPairs(options_)) return {};
     const int64_t count = options_.classes;

@@ -39,9 +39,9 @@ int64_t PassOrder::ShardSize(int64_t shard) const {
 
 PassOrder::Spot PassOrder::SpotOf(int64_t place) const {
   const int64_t before = short_turn_ * shard_;
-  const int64_t behind = before + ShardSize(static_cast<int64_t>(shards_.size()) - 1);
-  if (place < behind) return {place / shard_, place % shard_};
-  return {short_turn_ + 1 + (place - behind) / shard_, (place - behind) % shard_};
+  const int64_t after = before + ShardSize(static_cast<int64_t>(shards_.size()) - 1);
+  if (place < after) return {place / shard_, place % shard_};
+  return {short_turn_ + 1 + (place - after) / shard_, (place - after) % shard_};
 }
 
 int64_t PassOrder::At(int64_t pass, int64_t place) {

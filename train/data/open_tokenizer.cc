@@ -43,7 +43,7 @@ absl::StatusOr<std::string> ReadTokenizerJson(const std::string& path) {
   const std::string file = directory ? StrCat(path, "/tokenizer.json") : path;
   if (directory && !fs::exists(file, error)) {
     MNEMON_RETURN_IF_ERROR(CheckOtherTokenizers(path));
-    // Of a run it is that of its checkpoints.
+    // The tokenizer of a run is in its checkpoints.
     MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(path));
     if (files.tokenizer_json) return *std::move(files.tokenizer_json);
     return absl::FailedPreconditionError(

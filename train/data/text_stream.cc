@@ -14,8 +14,8 @@
 namespace mnemon {
 namespace {
 
-// The end of a block that should end at `end`, in front of byte `end`: no further than
-// a character is long. Among bytes that are no UTF-8 any end is right.
+// Where a block ends that should end before byte `end`: at most the length of a
+// character earlier. Any end is right among bytes that are not UTF-8.
 int64_t EndBetweenCharacters(const char* bytes, int64_t end) {
   for (int64_t back = 0; back < 4; ++back) {
     if ((bytes[end - back] & 0xC0) != 0x80) return end - back;

@@ -25,7 +25,7 @@ constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
 // Tokens of the validation text that start a sample when no prompt is set.
 constexpr int64_t kDefaultPrompt = 16;
 
-// Tokens and what they mean, whoever holds them.
+// Tokens and their tokenizer, whatever owns them.
 struct TextSource {
   std::shared_ptr<const void> owner;  // of all else
   const Tokenizer* tokenizer;
@@ -82,7 +82,7 @@ int64_t SplitOf(int64_t tokens, const DataOptions& options) {
   return static_cast<int64_t>(static_cast<double>(tokens) * (1.0 - options.validation));
 }
 
-// The tokenizer of the file counts; the configuration must not tell of another one.
+// Uses the tokenizer of the file; the configuration must not name another one.
 absl::Status CheckTokenizer(const TokenFile& file, const DataOptions& options) {
   const Tokenizer& own = file.tokenizer();
   const bool bytes = own.ToJson() == MakeByteTokenizer()->ToJson();
@@ -102,7 +102,7 @@ absl::Status CheckTokenizer(const TokenFile& file, const DataOptions& options) {
              "that they were made with"));
 }
 
-// Null where data.unknown_characters leaves `tokenizer` as it is.
+// Null if data.unknown_characters does not change `tokenizer`.
 absl::StatusOr<std::unique_ptr<Tokenizer>> WithOption(const Tokenizer& tokenizer,
                                                       const DataOptions& options) {
   if (options.unknown_characters == UnknownCharacters::kAsModel) return nullptr;
@@ -150,7 +150,7 @@ std::unique_ptr<Task> MakeTextTask(TextParts parts) {
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
-  // People may keep texts behind links; ReadFile takes regular files only.
+  // People may keep texts as links; ReadFile takes regular files only.
   std::error_code error;
   const std::string real = std::filesystem::canonical(path, error).string();
   MNEMON_ASSIGN_OR_RETURN(std::string text,
@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(auto other, WithOption(*parts.tokenizer, options));
   if (other != nullptr) parts.tokenizer = std::move(other);
   if (options.tokenizer != "char" && options.tokenizer != "byte") {
-    // Other tokens than those of the text alone: another content.
+    // The tokens are not those of the text alone, so the content is another.
     parts.sha256 = Sha256Hex(*text + parts.tokenizer->ToJson());
   }
   const auto tokens = parts.tokenizer->Encode(*text);

@@ -63,7 +63,7 @@ absl::Status TokenView::Append(int64_t begin, int64_t count,
   to.resize(old + static_cast<size_t>(count));
   const char* const from = data_ + begin * static_cast<int64_t>(width_);
   Widen(width_, from, count, to.data() + old);
-  // Of the copy: the file may change meanwhile.
+  // Checks the copy, because the file may change meanwhile.
   const auto first = to.begin() + static_cast<int64_t>(old);
   const auto found =
       std::find_if(first, to.end(), [&](int64_t token) { return token >= vocab_; });

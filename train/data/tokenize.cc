@@ -30,7 +30,7 @@ namespace {
 // More than one, so that a slow one does not keep all threads waiting.
 constexpr int64_t kBlocksPerThread = 4;
 
-// A text that is taken whole, at most.
+// Most bytes of a text that is tokenized as a whole.
 constexpr int64_t kMostWholeBytes = int64_t{1} << 30;
 
 void AppendToken(int32_t token, size_t width, std::string& to) {
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& path
       "--tokenizer is char, byte, a tokenizer.json or a model that has one");
 }
 
-// The byte of the text that was encoded at which `unknown` was found.
+// Offset of the unknown character, in the text that was encoded.
 int64_t OffsetOf(const absl::Status& unknown) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(unknown);
   MNEMON_CHECK(detail.has_value());
@@ -60,7 +60,7 @@ int64_t OffsetOf(const absl::Status& unknown) {
 
 using Round = std::span<const TextBlock>;
 
-// What the first reading finds.
+// Results of the first reading.
 struct Found {
   TextSurvey survey;
   Sha256 hash;         // of the text
@@ -75,7 +75,7 @@ class Tokenization {
   absl::StatusOr<TokenizeResult> Run();
 
  private:
-  // With a tokenizer whose tokens depend on the text around them.
+  // For a tokenizer whose tokens depend on the text around them.
   absl::StatusOr<TokenizeResult> RunWhole(std::unique_ptr<Tokenizer> tokenizer);
   TextBlocks Blocks() const {
     return {text_, options_.block_bytes, kBlocksPerThread * options_.threads};
@@ -125,7 +125,7 @@ absl::Status Tokenization::Survey(bool characters, const Tokenizer* skipping,
     const auto count = characters ? static_cast<int64_t>(round.size()) : 0;
     std::vector<std::optional<int64_t>> wrong(count);
     absl::StatusOr<Round> next;
-    // The hash, which must go through all bytes in turn, is the longest piece of work.
+    // The hash goes through all bytes in order, so it is the longest piece of work.
     MNEMON_RETURN_IF_ERROR(
         ForEach(2 + count, [&](int worker, int64_t i) -> absl::Status {
           if (i == 0) {
@@ -285,7 +285,7 @@ absl::StatusOr<TokenizeResult> Tokenization::Run() {
   }
   const bool bytes = !own && IsByte(*header.tokenizer);
   const Tokenizer* skipping = nullptr;
-  std::string treatment;  // of unknown characters, where it is not the tokenizer's
+  std::string treatment;  // of unknown characters, if not the tokenizer's
   if (!own && !bytes) {
     const UnknownCharacters model = header.tokenizer->unknown_characters();
     const UnknownCharacters unknown =
@@ -309,7 +309,7 @@ absl::StatusOr<TokenizeResult> Tokenization::Run() {
       header.tokenizer = std::move(natural);
     } else if (const std::string json = header.tokenizer->ToJson();
                json != natural->ToJson()) {
-      // Other tokens than those of the text alone: another content.
+      // The tokens are not those of the text alone, so the content is another.
       found.hash.Update(json);
       found.hash.Update(treatment);
     }

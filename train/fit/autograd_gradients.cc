@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Gradients by autograd. The rows of a batch are cut into shards; each is computed by
-// one thread, with a gradient buffer of its own; gradients and losses meet in a fixed
-// tree. A GPU computes all rows of its process at once.
+// Gradients by autograd. The rows of a batch are divided into shards. One thread
+// computes each shard into a gradient buffer of its own; gradients and losses are then
+// summed in a fixed tree. A GPU computes all rows of its process at once.
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -49,7 +49,7 @@ class AutogradGradients final : public BatchGradients {
 
   absl::StatusOr<BatchGradient> Compute(const Batch& batch, uint64_t key) override {
     const int64_t shards = share_.ShardsOf(batch.rows).own.size();
-    // Of no targets the loss is 0.
+    // The loss is 0 without targets.
     const int64_t counted = std::max<int64_t>(1, batch.counted());
     std::vector<Evaluation> losses(shards);
     MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
@@ -150,7 +150,7 @@ class AutogradGradients final : public BatchGradients {
     return buffers;
   }
 
-  // Of all shards; nothing of none.
+  // The sum over all shards; empty if there are none.
   static Evaluation TreeSum(const std::vector<Evaluation>& parts) {
     const auto count = static_cast<int64_t>(parts.size());
     std::vector<Evaluation> sums(SlotsOf(count));
@@ -161,7 +161,7 @@ class AutogradGradients final : public BatchGradients {
     return sums[0];
   }
 
-  // The gradients of the first `shards` become their sum, in the first, and its norm.
+  // Sums the gradients of the first `shards` into the first one; returns the norm.
   absl::Status AddShards(int shards) {
     if (shards == 0) return absl::OkStatus();
     return pool_.Run([&](int w) {
@@ -181,8 +181,8 @@ class AutogradGradients final : public BatchGradients {
     });
   }
 
-  // The model's logits for the shard's rows of `batch` after `carry`, which becomes
-  // that of the next batch.
+  // The model's logits for the shard's rows of `batch` after `carry`. Updates `carry`
+  // for the next batch.
   absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int shard,
                                       Precision precision,
                                       std::optional<uint64_t> dropout_key,

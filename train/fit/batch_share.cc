@@ -15,7 +15,8 @@
 namespace mnemon {
 namespace {
 
-// A run of blocks that follow each other, as elements of a flat buffer.
+// Calls each(begin, end) for every run of consecutive blocks, in elements of a flat
+// buffer.
 template <class Each>
 void ForRuns(std::span<const int64_t> blocks, int64_t size, const Each& each) {
   for (size_t i = 0; i < blocks.size();) {
@@ -26,7 +27,7 @@ void ForRuns(std::span<const int64_t> blocks, int64_t size, const Each& each) {
   }
 }
 
-// The rows of `parts` [n, ...], added in their tree.
+// The sum of the given rows of `parts` [n, ...], in the order of the tree.
 at::Tensor TreeSum(const at::Tensor& parts, std::span<const int> rows) {
   if (rows.size() == 1) return parts.select(0, rows[0]);
   const auto middle =
@@ -112,14 +113,15 @@ absl::Status BatchShare::JoinSums(at::Tensor sums, std::vector<int64_t>& blocks,
   const int64_t size = sums.numel(), processes = group_.size();
   const std::vector<int64_t> own = blocks;
   MNEMON_RETURN_IF_ERROR(JoinBlocks((size + kFlatBlock - 1) / kFlatBlock, blocks));
-  // Of the batch before, where another process alone has written.
+  // Left over from the previous batch: blocks that only other processes have written.
   std::vector<int64_t> others;
   std::set_difference(blocks.begin(), blocks.end(), own.begin(), own.end(),
                       std::back_inserter(others));
   ForRuns(others, size, [&](int64_t begin, int64_t end) {
     sums.narrow(0, begin, end - begin).zero_();
   });
-  // Each process adds a slice of what was written, and has it from and for all.
+  // Each process gets a slice of the written blocks from all, adds it and sends it to
+  // all.
   const int64_t slice =
       (static_cast<int64_t>(blocks.size()) + processes - 1) / processes * kFlatBlock;
   at::Tensor sent = at::empty({processes, slice}, sums.options());

@@ -35,7 +35,7 @@ namespace {
 
 class Run {
  public:
-  // `directory`: of the first process.
+  // `directory`: in the first process, else null.
   Run(const FitOptions& options, const Task& task, WorkerPool& pool,
       ProcessGroup& group, std::optional<RunDirectory> directory)
       : options_(options),
@@ -53,18 +53,18 @@ class Run {
   absl::Status Report(const UpdateResult& update, double lr, bool validate);
   // Validates, samples, and returns whether this is the best so far.
   absl::StatusOr<bool> Validate();
-  // Of the weights at the end of the run, where the task has a test part.
+  // Evaluates the final weights on the test part, if the task has one.
   absl::Status Test();
   absl::Status Finish();
   absl::Status Save();
   absl::Status Loop();
-  // Saves what a lost process takes nothing from, then `status` of a run that ends.
+  // Saves a checkpoint if that is complete without the lost process. Returns `status`.
   absl::Status Lost(const absl::Status& status);
   // The same for people.
   absl::Status Explained(const absl::Status& status) const;
-  // Which of the processes' clocks counts, and whether one is asked to stop.
+  // Makes the processes agree on the time and on whether any is asked to stop.
   absl::Status Agree(bool stop);
-  // All that process 0 has read comes to the others.
+  // Copies all that process 0 has read to the others.
   absl::Status Distribute();
   void Say(const std::string& text) {
     if (progress_) progress_->Say(text);
@@ -73,7 +73,7 @@ class Run {
     const std::chrono::duration<double> passed = clock_.Now() - start_;
     return seconds_before_ + passed.count();
   }
-  Passed Behind() const { return {.updates = state_.steps, .seconds = now_}; }
+  Passed SoFar() const { return {.updates = state_.steps, .seconds = now_}; }
   std::unique_ptr<Progress> MakeProgress() const;
 
   const FitOptions& options_;
@@ -84,7 +84,7 @@ class Run {
   std::optional<RunDirectory> directory_;
   const Clock& clock_;
   const std::chrono::steady_clock::time_point start_ = clock_.Now();
-  double seconds_before_ = 0;  // of the run before it was resumed
+  double seconds_before_ = 0;  // of the run before this resumption
   std::optional<Plan> plan_;
   double now_ = 0;                  // the seconds that all processes agree on
   bool stop_ = false;               // some process is asked to
@@ -100,8 +100,8 @@ class Run {
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
   TrainConfig config = config_;
-  // A run that goes on has its own weights; what it began with may be gone. Those of
-  // the first process come to the others.
+  // A resumed run has its own weights; the checkpoint that it began with may be gone.
+  // The first process sends its weights to the others.
   if (saved || !group_.first()) config.from.clear();
   MNEMON_ASSIGN_OR_RETURN(
       learner_, Learner::Create(config, task_, pool_, group_, options_.device));
@@ -119,7 +119,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   plan_.emplace(config_, learner_->updates_before_epochs(),
                 learner_->updates_per_epoch());
   state_.planned = plan_->updates();
-  validated_ = Behind();
+  validated_ = SoFar();
   saved_ = state_.steps;
   over_ = state_.steps > 0 && plan_->Position(validated_).part >= 1;
   const std::string before = std::exchange(state_.numerics, learner_->numerics());
@@ -180,7 +180,7 @@ std::unique_ptr<Progress> Run::MakeProgress() const {
 absl::StatusOr<bool> Run::Validate() {
   MNEMON_ASSIGN_OR_RETURN(const Evaluation validation, learner_->Validate());
   state_.validation = validation.loss();
-  // Of a text, the loss is enough.
+  // The loss says enough about a text.
   if (config_.data.task != TaskKind::kText) accuracy_ = validation.accuracy();
   const bool best =
       state_.best_validation < 0 || state_.validation < state_.best_validation;
@@ -254,7 +254,7 @@ absl::Status Run::Save() {
 }
 
 absl::Status Run::Lost(const absl::Status& status) {
-  // What other processes carry is lost with them; without it all is here.
+  // The carry of other processes is lost with them; if there is none, nothing is lost.
   const bool whole = config_.data.loader == LoaderKind::kShuffled;
   if (!absl::IsUnavailable(status) || !directory_ || !whole || saved_ == state_.steps) {
     return status;
@@ -291,7 +291,7 @@ absl::Status Run::Train() {
 }
 
 absl::Status Run::Loop() {
-  // A signal ends a process that has nothing to save.
+  // A process that has nothing to save keeps the default action of the signal.
   if (over_) return Finish();
   const StopSignal stop;
   const bool by_time = plan_->seconds() > 0;
@@ -299,8 +299,8 @@ absl::Status Run::Loop() {
     if (by_time) {
       if (absl::Status agreed = Agree(false); !agreed.ok()) return Lost(agreed);
     }
-    const double lr = LearningRate(config_.schedule, config_.model.d_model,
-                                   plan_->Position(Behind()));
+    const double lr =
+        LearningRate(config_.schedule, config_.model.d_model, plan_->Position(SoFar()));
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);
     if (!update.ok()) return Lost(update.status());
     ++state_.steps;
@@ -311,9 +311,8 @@ absl::Status Run::Loop() {
       progress_->Advance({.tokens = update->tokens, .loss = update->loss});
     }
     const absl::Status agreed = Agree(stop.requested());
-    const Due due = plan_->DueAfter(Behind(), validated_);
-    // Without the others there is no validation, and the run that goes on makes none
-    // for this update.
+    const Due due = plan_->DueAfter(SoFar(), validated_);
+    // Validation needs all processes; on resuming there would be none for this update.
     if (!agreed.ok() && due.validation) return agreed;
     over_ = due.last;
     const bool report = due.validation || state_.steps % config_.log_every == 0;
@@ -331,7 +330,7 @@ absl::Status Run::Loop() {
     if (by_time) {
       if (absl::Status timed = Agree(false); !timed.ok()) return Lost(timed);
     }
-    if (due.validation) validated_ = Behind();
+    if (due.validation) validated_ = SoFar();
     if (progress_) progress_->Resume();
   }
   if (over_) return Finish();
@@ -342,7 +341,7 @@ absl::Status Run::Loop() {
   return absl::OkStatus();
 }
 
-// The saved state of the run in `directory`, held against what is to be run now.
+// Reads the saved state of the run in `directory` and compares it with this run.
 absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& directory,
                                                        const FitOptions& options,
                                                        const Task& task) {

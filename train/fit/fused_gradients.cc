@@ -109,7 +109,7 @@ class FusedGradients final : public BatchGradients {
   }
 
  private:
-  // Of the own rows of a batch; nothing where there are none.
+  // Runs the pass over the own rows of a batch; does nothing if there are none.
   absl::StatusOr<Evaluation> Run(const Batch& batch, std::optional<uint64_t> dropout,
                                  float* sums, PassCarry<float>& carry) {
     BeginBatch(batch, carry_spec_.max_positions(), carry);
@@ -137,7 +137,7 @@ class FusedGradients final : public BatchGradients {
         .nats = loss.nats};
   }
 
-  // Of all sums.
+  // The blocks of all sums that a pass may write.
   std::vector<int64_t> WrittenBlocks() const {
     const int64_t count = (sums_.numel() + kFlatBlock - 1) / kFlatBlock;
     std::vector<bool> unused(static_cast<size_t>(count));

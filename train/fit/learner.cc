@@ -208,7 +208,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
         mnemon::Sample({last.data_ptr<float>(), static_cast<size_t>(last.numel())},
                        params, static_cast<int64_t>(text.size()), scratch);
     if (!token.ok()) {
-      // Of a model that diverges the loss tells.
+      // If the model diverges, the loss says so.
       const std::optional<ErrorDetail> detail = GetErrorDetail(token.status());
       if (detail && detail->reason == "NON_FINITE_LOGITS") break;
       return token.status();
@@ -292,7 +292,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   }
   const absl::Status copied =
       CopyNamed(files.weights, parameters_.Slices(parameters_.values(), ""));
-  // What does not match the manifest need not make sense.
+  // Faults of files that do not match the manifest are not worth reporting.
   MNEMON_RETURN_IF_ERROR(files.verified.get().status());
   if (!copied.ok()) return Annotated(copied, Quoted(dir + "/model.safetensors"));
   MNEMON_ASSIGN_OR_RETURN(std::string optimiser, ReadTrainingFile(dir, kOptimiserFile));

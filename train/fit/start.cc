@@ -32,7 +32,7 @@ Tensors TensorsOf(Model& model) {
   return tensors;
 }
 
-// What keeps a causal transformer from being the start of a feedback one.
+// Reasons why a feedback model cannot start from this causal transformer.
 std::vector<std::string> Differences(const ModelConfig& from, const ModelConfig& to) {
   std::vector<std::string> faults;
   const auto same = [&](const char* key, int64_t a, int64_t b) {
@@ -141,7 +141,7 @@ class FromCausal {
         return causal_.at(names::Layer(i, part));
       };
       u = u + table(names::kQueryBias);
-      // Row P - 1 of a causal table is distance 0, row P of ours would be.
+      // Distance 0 is row P - 1 of a causal table, and would be row P of ours.
       const int64_t count = std::min(rows, from_.positions - 1);
       const int64_t first = from_.positions - 1 - count;
       const at::Tensor known = table(names::kRelativeKey).narrow(0, first, count);
@@ -160,7 +160,7 @@ class FromCausal {
   const Tensors& causal_;
 };
 
-// What its tokens are, whatever becomes of characters that it lacks.
+// The tokens of a tokenizer, without its treatment of unknown characters.
 std::string TokensOf(const Tokenizer& tokenizer) {
   const auto refusing = WithUnknownCharacters(tokenizer, UnknownCharacters::kRefuse);
   return (refusing != nullptr ? *refusing : tokenizer).ToJson();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Processes that meet by Gloo, which Debian's libtorch brings: tensors on the CPU.
+// Process groups by Gloo, which Debian's libtorch has: tensors on the CPU.
 #include <cstdlib>
 #include <memory>
 
@@ -10,9 +10,9 @@
 namespace mnemon {
 namespace {
 
-// The network interface that others reach this process at: that which PyTorch's
-// variable names; on one machine that of the address they meet at; else that of the
-// host's name.
+// The network interface at which others reach this process: the one that PyTorch's
+// variable names, else that of the meeting address on a single machine, else that of
+// the host name.
 std::shared_ptr<gloo::transport::Device> MakeDevice(const Launch& launch) {
   using Group = c10d::ProcessGroupGloo;
   const char* const name = std::getenv("GLOO_SOCKET_IFNAME");

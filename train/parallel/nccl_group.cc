@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Processes that meet by NCCL, which the torch wheel brings: tensors on GPUs.
+// Process groups by NCCL, which the torch wheel has: tensors on GPUs.
 #include <cstdlib>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>

@@ -19,7 +19,7 @@ constexpr double kGap = 44;        // left of and above each map, for its labels
 constexpr double kTop = 34;        // the title
 constexpr double kBottom = 42;     // the scale
 constexpr size_t kHeadShades = 32;
-// Labels of more tokens than that would run into each other.
+// More labels would run into each other.
 constexpr size_t kLabels = 32;
 
 std::string Text(double x, double y, const char* more, const std::string& text) {

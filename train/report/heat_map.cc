@@ -30,7 +30,7 @@ std::string DrawCells(const HeatMap& map, float largest) {
   const size_t columns = map.columns.size();
   std::array<std::string, kShades + 1> paths;
   const auto shade = [&](size_t cell) {
-    // Weights of a model that diverges may be no numbers: those are not drawn.
+    // Leaves out weights that are not numbers, as in a model that diverges.
     const float weight = map.weights[cell];
     const float part = weight > 0 ? std::min(weight / largest, 1.0f) : 0.0f;
     return static_cast<size_t>(std::lround(part * kShades));
@@ -77,7 +77,7 @@ std::string DrawLabels(const HeatMap& map, double cell, double height) {
 std::string DrawHeatMap(const HeatMap& map) {
   const size_t rows = map.rows.size(), columns = map.columns.size();
   MNEMON_CHECK(rows > 0 && columns > 0 && map.weights.size() == rows * columns);
-  // Cells are square, but of few rows no picture is a line.
+  // Cells are square unless that would make a picture of few rows a line.
   const double cell = kMapSide / static_cast<double>(columns);
   const double height = std::clamp(cell * static_cast<double>(rows), 40.0, kMapSide) /
                         static_cast<double>(rows);

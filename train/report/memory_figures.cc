@@ -22,10 +22,10 @@
 namespace mnemon {
 namespace {
 
-// Labels of more tokens than that cannot be read.
+// More labels could not be read.
 constexpr int64_t kMapTokens = 40;
 constexpr int64_t kMostWindows = 8;
-// Below this a weight is nothing.
+// Smaller weights are drawn as this one.
 constexpr double kLeastWeight = 1e-5;
 
 using Groups = std::vector<FigureGroup>;
@@ -94,7 +94,7 @@ at::Tensor Ids(const Batch& window) {
   return IdTensor(window.inputs.data(), 1, window.columns);
 }
 
-// The maps of the last window, each [H, T, J], behind those before it.
+// The maps of the last window, each [H, T, J], with the memory of those before it.
 absl::StatusOr<std::vector<at::Tensor>> LastMaps(const Model& model,
                                                  const std::vector<Batch>& windows) {
   Carry carry;
@@ -144,7 +144,7 @@ absl::StatusOr<Groups> DrawAttentionFigures(const LoadedModel& loaded,
                                 encoder ? "key token" : "remembered token"),
            .charts = false});
     }
-    // A memory is made behind its token: there is none at distance 0.
+    // A memory is made after its token: there is none at distance 0.
     if (!encoder) {
       distances.figures.push_back(DrawDistances(maps[i], layer, feedback ? 1 : 0));
     }

@@ -98,7 +98,7 @@ std::vector<ChartPoint> PointsOf(const RunRecord& run, const CurveX& x, double u
   return points;
 }
 
-// The folder of a run says nothing of what it trained, but often holds its name.
+// A run's directory does not state its architecture, but its name often does.
 std::string LabelOf(const RunRecord& run) {
   if (run.name.find(run.architecture) != std::string::npos) return run.name;
   return StrCat(run.name, " (", run.architecture, ")");

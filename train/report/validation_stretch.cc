@@ -15,7 +15,7 @@
 namespace mnemon {
 namespace {
 
-// The rest of a window behind the limit belongs to no stretch.
+// Cuts a window at the limit.
 void Shorten(Batch& window, int64_t most) {
   if (window.columns <= most) return;
   window.columns = most;
@@ -50,7 +50,7 @@ absl::StatusOr<ValidationStretch> ReadValidationStretch(const std::string& run,
   DataOptions options = config.data;
   options.batch = 1;
   if (options.task == TaskKind::kText) {
-    // One window behind the other.
+    // Consecutive windows.
     options.loader = LoaderKind::kSequential;
     options.seq_len = std::min(options.seq_len, limits.window_tokens);
   }

@@ -51,7 +51,7 @@ size_t LiveLine::Columns() const {
   winsize size = {};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   const size_t columns = known ? size.ws_col : kUnknownColumns;
-  // A line up to the last column leaves the cursor where terminals differ.
+  // Terminals differ in where a line up to the last column leaves the cursor.
   return std::max(columns, kLeastColumns) - 1;
 }
 

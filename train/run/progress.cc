@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBarWidth = 24;
 constexpr std::chrono::milliseconds kPause(200);
-// Speeds of shorter times jump.
+// Speeds over shorter times fluctuate.
 constexpr double kSteadySeconds = 1;
 
 std::string Duration(double seconds) {
@@ -106,7 +106,7 @@ void Progress::Report(const MetricsRow& row, double validation) {
   parts.push_back({absl::StrFormat("%.0f tokens/s", TokensPerSecond()), 4});
   parts.push_back({absl::StrFormat("grad %.3g", row.gradient_norm), 6});
   parts.push_back({"eta " + Duration(SecondsLeft()), 7});
-  // On a terminal the live line tells it, but a validation is to stay.
+  // The live line of a terminal shows it; a validation also gets a permanent line.
   if (!line_.live() || row.validation) Say(FitLine(parts, line_.Columns()));
   if (updates_ > 0) speed_ = TokensPerSecond();
   loss_ = row.loss;

@@ -92,7 +92,7 @@ absl::Status RemoveSteps(const std::string& path,
 
 absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path, bool resume) {
   MNEMON_RETURN_IF_ERROR(MakeDirectories(path));
-  // Before the lock is made in what may be no run, and again when nobody else has it.
+  // Checked before a lock is made in what may not be a run, and again under the lock.
   MNEMON_RETURN_IF_ERROR(ListUsable(path, resume).status());
   MNEMON_ASSIGN_OR_RETURN(Descriptor lock, Lock(path));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names,

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Row>> ReadRows(
   return rows;
 }
 
-// The last row was written when the file was changed last.
+// The file's last change was the writing of its last row.
 double Began(const std::string& path, double seconds) {
   struct stat state;
   if (::stat(path.c_str(), &state) != 0) return 0;
@@ -66,7 +66,7 @@ double Began(const std::string& path, double seconds) {
          static_cast<double>(state.st_mtim.tv_nsec) * 1e-9 - seconds;
 }
 
-// The weights are not looked at: curves need none.
+// Does not read the weights, which curves do not need.
 std::string ArchitectureOf(const std::string& path) {
   for (const char* const checkpoint : {"last", "best"}) {
     const absl::StatusOr<std::string> json =
