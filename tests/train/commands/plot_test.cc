@@ -115,7 +115,7 @@ TEST_F(PlotTest, NamesAreEscaped) {
 
 TEST_F(PlotTest, ErrorsNameWhatIsMissing) {
   PutRun("run", "causal");
-  EXPECT_THAT(Error({"run", "none"}, {}), HasSubstr("'none' is not a run directory"));
+  EXPECT_THAT(Error({"run", "none"}, {}), HasSubstr("none' is not a run directory"));
   EXPECT_THAT(Error({"run/last"}, {}), HasSubstr("has no metrics.csv"));
   PutRun("empty", "causal", "");
   EXPECT_THAT(Error({"run", "empty"}, {}),
