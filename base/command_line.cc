@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -13,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -20,6 +22,7 @@
 #include "base/completion.h"
 #include "base/log.h"
 #include "base/nearest_name.h"
+#include "base/quote.h"
 
 namespace mnemon {
 namespace {
@@ -155,7 +158,7 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
   if (absl::StartsWith(what, kNotConverted) && equals != what.npos) {
     const size_t begin = sizeof(kNotConverted) - 1;
     return absl::StrCat(what.substr(begin, equals - begin), ": ",
-                        what.substr(equals + 3), " is not a number of its kind");
+                        NumberFault(what.substr(equals + 3)));
   }
   if (error.get_name() != "RequiredError") return what;
   CLI::App& command = ChosenCommand(root);
@@ -178,7 +181,7 @@ std::string CheckDecimal(const std::string& text) {
                      text[first] == '0' &&
                      std::isdigit(static_cast<unsigned char>(text[first + 1])) != 0;
   if (!octal) return "";
-  return absl::StrCat(text, " is not a whole number: leave out the leading 0");
+  return absl::StrCat(Quoted(text), " has a leading 0: leave it out");
 }
 
 template <class T>
@@ -214,6 +217,15 @@ void PrintError(const std::string& binary, const std::string& message) {
 
 }  // namespace
 
+std::string NumberFault(const std::string& text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
+    return Quoted(text) + " is not a number";
+  }
+  return Quoted(text) +
+         (value == std::floor(value) ? " is out of range" : " is not a whole number");
+}
+
 absl::Status UsageError(std::string message) {
   absl::Status status = absl::InvalidArgumentError(message);
   status.SetPayload(kUsageUrl, absl::Cord());
@@ -245,8 +257,8 @@ Flag& Flag::Between(double least, double most, const std::string& unit) {
         if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) {
           return "";
         }
-        return absl::StrFormat("%s is not %s from %.17g to %.17g", text, what, least,
-                               most);
+        return absl::StrFormat("%s is not %s from %.17g to %.17g", Quoted(text), what,
+                               least, most);
       },
       absl::StrFormat("in [%.17g, %.17g]", least, most)));
   return *this;
@@ -295,6 +307,7 @@ struct CommandLine::Impl {
   std::string version;
   CLI::App root;
   std::map<const CLI::App*, CommandBody> bodies;
+  std::map<std::string, std::string> renamed;  // from a command's name before
 
   void Prepare(CLI::App& app, std::vector<std::string> examples) {
     app.formatter(std::make_shared<ExamplesFirst>(std::move(examples)));
@@ -343,6 +356,12 @@ struct CommandLine::Impl {
 
   int ParseAndRun(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const auto now = argc > 1 ? renamed.find(argv[1]) : renamed.end();
+    if (now != renamed.end()) {
+      PrintError(binary, absl::StrCat("'", now->first, "' is now '", now->second,
+                                      "'\nsee ", binary, " ", now->second, " --help"));
+      return kUsage;
+    }
     try {
       root.parse(argc, argv);
     } catch (const CLI::CallForVersion& call) {
@@ -405,6 +424,10 @@ Command CommandLine::AddCommand(const std::string& name, const std::string& summ
   command.parse_complete_callback([] {});
   if (body) impl_->bodies[&command] = std::move(body);
   return Command(command);
+}
+
+void CommandLine::AddRenamed(const std::string& before, const std::string& now) {
+  impl_->renamed[before] = now;
 }
 
 int CommandLine::Run(int argc, char** argv) {

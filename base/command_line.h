@@ -42,6 +42,11 @@ using FlagTarget = std::variant<
     std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<double>*,
     std::vector<std::string>*, std::vector<int32_t>*, std::vector<int64_t>*>;
 
+// What is wrong with `text` where a number was wanted that it could not be read as:
+// "'hot' is not a number"; if it is one, "'1.5' is not a whole number", or "'1e99' is
+// out of range".
+std::string NumberFault(const std::string& text);
+
 // Rules for a flag of a command. A handle, valid as long as its CommandLine.
 class Flag {
  public:
@@ -91,6 +96,10 @@ class CommandLine {
   Command AddCommand(const std::string& name, const std::string& summary,
                      std::vector<std::string> examples, CommandBody body,
                      const Command* parent = nullptr);
+
+  // A command of the root that was called `before` once: answered by its present name,
+  // as wrong usage.
+  void AddRenamed(const std::string& before, const std::string& now);
 
   // Parses, runs the chosen body, returns the exit code. Exceptions of libraries become
   // exit code 1.

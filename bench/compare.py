@@ -19,7 +19,7 @@ llama.cpp runs twice, in Q8_0 and in Q4_0, and CTranslate2 in its int8; 3e-2 is 
 too, because inputs of matrices have 8 bits. llama.cpp's logits are held against those of
 the weights in its file, which in Q4_0 are not mnemon's any more. Programs
 take turns: one round each, again and again. The floor is what the memory bandwidth of
-the same run allows with mnemon's weights (bench/floor.h); Q4_0 reads little more than
+the same run allows with mnemon's weights (bench/kernels/floor.h); Q4_0 reads little more than
 half of those of int8 and may be below it. Needs the packages of
 bench/requirements.txt in the Python that runs it; a program that is not there is named
 below the table.

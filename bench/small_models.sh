@@ -27,11 +27,12 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# What `mnemon generate --stats` says of one stream: tokens per second.
-stream() {
-  "$bin/mnemon" generate --server "$address" --prompt 'An idea is an ' \
-    --max-tokens 400 --seed "$1" --stats 2>&1 > /dev/null |
-    grep -o '([0-9.]* tokens/s)' | tr -dc '0-9.\n'
+# tokens_per_second STREAMS CALLS: of so many streams at once, after their prompts.
+tokens_per_second() {
+  "$bin/mnemon" loadtest --server "$address" --concurrency "$1" --requests "$2" \
+    --prompt-tokens 14 --max-tokens 400 --warmup 0 --json |
+    python3 -c "import json, sys
+print(round($1 / json.load(sys.stdin)['tpot_seconds']['median'], 1))"
 }
 
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
@@ -51,10 +52,8 @@ for arch in feedback feedback_shared fast_weights transformer_xl causal; do
     sleep 0.1
   done
   address=127.0.0.1:$(< "$work/$arch.port")
-  one=$(for i in 1 2 3 4 5; do stream "$i"; done | median)
-  for i in {1..8}; do stream "$i" > "$work/$i" & streams[i]=$!; done
-  wait "${streams[@]}"
-  all=$(cat "$work"/[1-8] | awk '{ n += $1 } END { print n }')
+  one=$(tokens_per_second 1 5)
+  all=$(tokens_per_second 8 8)
   echo "| \`$arch\` | $training | $one | $all |"
   stop_server
 done

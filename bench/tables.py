@@ -5,7 +5,7 @@
 Examples:
   bench/tables.py step run.json ...      documents of `mnemon-bench step --json`
   bench/tables.py compare run.json ...   documents of `bench/compare.py --json`
-  bench/tables.py serving run.json ...   documents of `mnemon-load SCENARIO --out FILE`
+  bench/tables.py serving run.json ...   documents of `mnemon-scenarios SCENARIO --out FILE`
   bench/tables.py sessions run.json ...  the same of sessions in a store
 
 Several documents make one table. Exit code: 0 done, 1 failed, 2 usage.
@@ -92,7 +92,7 @@ Written by `bench/step_table.sh`; models of a size take turns in one run.
 {span(seen["fma_gflops"])} GFLOP/s,
   {span(seen["memory_gbytes"])} GB/s from memory; load average at the start of the runs
   {span([run["load_average"] for run in runs], 1)}.
-- Floor: `max((W + B S) / bandwidth, 2 P B / arithmetic)`, see [floor.h](floor.h); the
+- Floor: `max((W + B S) / bandwidth, 2 P B / arithmetic)`, see [floor.h](kernels/floor.h); the
   bandwidth is read on a buffer of W + B S bytes. Share = floor / median.
 - Allocations: calls of the heap per step.
 {STAR}
@@ -144,7 +144,7 @@ llama.cpp, in each
 {span(seen["memory_gbytes"])} GB/s from memory; load average
   {span(seen["load_average"], 1)} at the start of the models.
 - Floor: what the bandwidth and arithmetic of the same run allow with mnemon's
-  weights, a step's divided by the sessions ([floor.h](floor.h)). Share = floor / median; a
+  weights, a step's divided by the sessions ([floor.h](kernels/floor.h)). Share = floor / median; a
   program with smaller weights, such as Q4_0, can be below it.
 - `time / mnemon's`: the program's time over mnemon's of the same round, median of the rounds.
 {STAR}
@@ -202,11 +202,11 @@ def comparison_table(documents):
 HEADS = {
     "serving": """# Serving table
 
-A server as its clients see it, over loopback, from `mnemon-load` on the same machine. Written by
+A server as its clients see it, over loopback, from `mnemon-scenarios` on the same machine. Written by
 `scripts/check serving`.""",
     "sessions": """# Sessions at rest and in a store
 
-Measured by their clients, over loopback, with `mnemon-load` on the same machine. Written by
+Measured by their clients, over loopback, with `mnemon-scenarios` on the same machine. Written by
 `scripts/check sessions`; [what is measured](README.md#sessions-in-a-store).""",
 }
 

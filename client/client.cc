@@ -203,10 +203,10 @@ class GrpcClient final : public Client {
 
   static absl::Status Check(const GenerateOptions& options) {
     if (!options.text.empty() && !options.tokens.empty()) return TextAndTokens();
-    if (options.resume_after &&
+    if (options.resume.after &&
         (options.session.empty() || options.request_id.empty())) {
       return InvalidField("resume_after_index",
-                          "what is resumed is named by its session and its request id");
+                          "needs the session and the request id of the call");
     }
     return absl::OkStatus();
   }

@@ -147,11 +147,12 @@ class Client {
 
   // Calls `on_chunk` for each message as it comes, on the calling thread; returning
   // false cancels the call, which then ends with CANCELLED. `on_chunk` does not throw.
-  // On a session, a call with options.resume whose server is lost (UNAVAILABLE, or an
-  // error with retry_after once it has begun) is taken up again, as often and as long
-  // as ClientOptions.retry says: every token and every piece of text comes once and in
-  // order. An error that ends it then has the metadata "received_token_count".
-  // NOT_FOUND, REQUEST_UNKNOWN: the server has forgotten a call that it lost.
+  // On a session, a call with options.resume.automatic whose server is lost
+  // (UNAVAILABLE, or an error with retry_after once it has begun) is taken up again, as
+  // often and as long as ClientOptions.retry says: every token and every piece of text
+  // comes once and in order. An error that ends it then has the metadata
+  // "received_token_count". NOT_FOUND, REQUEST_UNKNOWN: the server has forgotten a call
+  // that it lost.
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;

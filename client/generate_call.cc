@@ -11,7 +11,7 @@ namespace mnemon::client {
 namespace {
 
 bool Again(const GenerateOptions& options, const RetryOptions& retry) {
-  return options.resume && !options.session.empty() && retry.tries > 1;
+  return options.resume.automatic && !options.session.empty() && retry.tries > 1;
 }
 
 v1::GenerateRequest RequestOf(const GenerateOptions& options, bool again) {
@@ -79,7 +79,7 @@ absl::Status GenerateCall::Stream() {
   MNEMON_RETURN_IF_ERROR(damage_);
   MNEMON_RETURN_IF_ERROR(status);
   return finished_ ? absl::OkStatus()
-                   : absl::DataLossError("the stream ended without its last facts");
+                   : absl::DataLossError("the stream ended without its final message");
 }
 
 void GenerateCall::Take(const v1::GenerateResponse& message, bool first) {

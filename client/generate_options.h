@@ -37,14 +37,8 @@ struct Message {
 // What becomes of characters that the model's vocabulary lacks.
 enum class UnknownCharacters { kAsModel, kRefuse, kSkip, kReplace };
 
-struct GenerateOptions {
-  std::string model;    // may be empty when the server has one, or one called "default"
-  std::string session;  // empty: no memory is kept
-  std::string text;     // prompt; or
-  std::vector<int32_t> tokens;    // likewise; or
-  std::vector<Message> messages;  // in the model's chat template
-  UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
-  std::optional<int32_t> max_tokens;
+// How a token is drawn. What is absent is the session's, else the server's default.
+struct SamplingOptions {
   std::optional<double> temperature;
   std::optional<int32_t> top_k;
   std::optional<double> top_p;
@@ -56,21 +50,43 @@ struct GenerateOptions {
   std::optional<int32_t> penalty_window_tokens;
   std::vector<TokenBias> logit_bias;
   std::optional<uint64_t> seed;
+};
+
+// What ends a generation.
+struct StoppingOptions {
+  std::optional<int32_t> max_tokens;
   std::vector<int32_t> stop_token_ids;
   std::vector<std::string> stop_strings;
   bool ignore_eos = false;  // go on after the model's own end token
   std::optional<std::chrono::milliseconds> time_limit;
+};
+
+// What becomes of a call on a session whose stream is lost.
+struct ResumeOptions {
+  // The client takes the stream up again, for which the call needs a request id.
+  bool automatic = true;
+  OnDisconnect on_disconnect = OnDisconnect::kPause;
+  // The stream is the one of an earlier call, GenerateOptions::request_id, after the
+  // token of this index; -1: from its first token. Nothing else but the session and the
+  // deadline counts.
+  std::optional<int64_t> after;
+};
+
+struct GenerateOptions {
+  std::string model;    // may be empty when the server has one, or one called "default"
+  std::string session;  // empty: no memory is kept
+  std::string text;     // prompt; or
+  std::vector<int32_t> tokens;    // likewise; or
+  std::vector<Message> messages;  // in the model's chat template
+  UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
+  StoppingOptions stopping;
+  SamplingOptions sampling;
   // Of the whole call from now on: DEADLINE_EXCEEDED after it.
   std::optional<std::chrono::milliseconds> deadline;
   LogprobOptions logprobs;
-  // Of a call on a session: whether the client takes the stream up again when it is
-  // lost, for which the call needs a request_id, a UUID; empty: drawn.
-  bool resume = true;
+  // A UUID that names the call; empty: drawn, where the client may resume it.
   std::string request_id;
-  OnDisconnect on_disconnect = OnDisconnect::kPause;
-  // The stream is the one of an earlier call, `request_id`, from behind this index on;
-  // -1: from its first token. Nothing else but the session and the deadline counts.
-  std::optional<int64_t> resume_after;
+  ResumeOptions resume;
   // Tokens that the session's history must have, else ABORTED, TOKEN_COUNT_MISMATCH.
   std::optional<int64_t> expected_tokens;
 };

@@ -30,7 +30,7 @@ void SetOutput(const LogprobOptions& from, v1::OutputOptions& to) {
   to.mutable_candidate_ids()->Add(from.ids.begin(), from.ids.end());
 }
 
-void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
+void SetStopping(const StoppingOptions& options, v1::Stopping& stopping) {
   if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
   stopping.mutable_stop_token_ids()->Add(options.stop_token_ids.begin(),
                                          options.stop_token_ids.end());
@@ -91,7 +91,7 @@ void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out
   out.set_nanos(static_cast<int32_t>(time.count() % 1000 * 1'000'000));
 }
 
-void SetSampling(const GenerateOptions& options, v1::Sampling& sampling) {
+void SetSampling(const SamplingOptions& options, v1::Sampling& sampling) {
   if (options.temperature) sampling.set_temperature(*options.temperature);
   if (options.top_k) sampling.set_top_k(*options.top_k);
   if (options.top_p) sampling.set_top_p(*options.top_p);
@@ -134,15 +134,15 @@ v1::GenerateRequest ToMessage(const GenerateOptions& options) {
   }
   // Without any the session's own counts.
   v1::Sampling sampling;
-  SetSampling(options, sampling);
+  SetSampling(options.sampling, sampling);
   if (sampling.ByteSizeLong() > 0) *request.mutable_sampling() = std::move(sampling);
-  SetStopping(options, *request.mutable_stopping());
+  SetStopping(options.stopping, *request.mutable_stopping());
   SetOutput(options.logprobs, *request.mutable_output());
   request.set_request_id(options.request_id);
-  if (options.on_disconnect == OnDisconnect::kContinue) {
+  if (options.resume.on_disconnect == OnDisconnect::kContinue) {
     request.set_on_disconnect(v1::CONTINUE);
   }
-  if (options.resume_after) request.set_resume_after_index(*options.resume_after);
+  if (options.resume.after) request.set_resume_after_index(*options.resume.after);
   if (options.expected_tokens) {
     request.set_expected_token_count(*options.expected_tokens);
   }

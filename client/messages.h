@@ -24,7 +24,7 @@ std::string LastPart(const std::string& resource);
 
 void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out);
 // What is not set in `options` stays as it is in `sampling`.
-void SetSampling(const GenerateOptions& options, v1::Sampling& sampling);
+void SetSampling(const SamplingOptions& options, v1::Sampling& sampling);
 v1::GenerateRequest ToMessage(const GenerateOptions& options);
 v1::DrainRequest DrainWithin(std::optional<std::chrono::milliseconds> grace);
 // Calls `send` with the messages of a Score call, as long as it returns true. Text is

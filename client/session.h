@@ -45,7 +45,7 @@ struct Session {
   std::string parent;        // empty: it was not forked
   bool rebuilt = false;      // the state was computed again from the history
   std::string durability;    // "NONE", "TURN", "ALWAYS"
-  GenerateOptions sampling;  // its sampling alone: of calls that bring none
+  SamplingOptions sampling;  // of calls that bring none
   bool paused = false;
   std::string tier;  // "DEVICE", "HOST", "DISK", "SHARED"
   std::string model_id;
@@ -56,8 +56,8 @@ struct Session {
 inline constexpr std::chrono::hours kDefaultTtl{24};
 
 // In all options that follow: an empty id is drawn by the server; request_id is a UUID
-// that makes the call idempotent, drawn when it is empty; of `sampling` only the fields
-// of sampling count; and `expire_time`, where it is there, counts in place of `ttl`.
+// that makes the call idempotent, drawn when it is empty; and `expire_time`, where it
+// is there, counts in place of `ttl`.
 
 struct CreateSessionOptions {
   std::string id;
@@ -66,7 +66,7 @@ struct CreateSessionOptions {
   std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
   std::optional<SystemTime> expire_time = std::nullopt;
   std::optional<Durability> durability = std::nullopt;
-  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::optional<SamplingOptions> sampling = std::nullopt;
   bool paused = false;
   std::string request_id = {};
 };
@@ -92,7 +92,7 @@ struct UpdateSessionOptions {
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<SystemTime> expire_time = std::nullopt;
   std::optional<Durability> durability = std::nullopt;
-  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::optional<SamplingOptions> sampling = std::nullopt;
   std::optional<bool> paused = std::nullopt;
 };
 
@@ -110,7 +110,7 @@ struct ForkSessionOptions {
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<SystemTime> expire_time = std::nullopt;
   std::optional<Durability> durability = std::nullopt;
-  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::optional<SamplingOptions> sampling = std::nullopt;
   std::string request_id = {};
 };
 
@@ -136,7 +136,7 @@ struct ImportSessionOptions {
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<SystemTime> expire_time = std::nullopt;
   std::optional<Durability> durability = std::nullopt;
-  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::optional<SamplingOptions> sampling = std::nullopt;
   std::string request_id = {};
   // Brings the source back to its begin, so that the call can be made again; null: it
   // is made once.

@@ -62,8 +62,8 @@ std::string NameOf(const std::string& name, int value) {
   return value == 0 ? "" : name;
 }
 
-GenerateOptions FromMessage(const v1::Sampling& message) {
-  GenerateOptions sampling;
+SamplingOptions FromMessage(const v1::Sampling& message) {
+  SamplingOptions sampling;
   const auto take = [](bool there, auto value, auto& field) {
     if (there) field = value;
   };

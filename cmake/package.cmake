@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Debian packages, by `cpack --config build/release/CPackConfig.cmake`: into
-# build/release/packages. mnemon-bench and mnemon-load, which measure for developers, are
+# build/release/packages. mnemon-bench and mnemon-scenarios, which measure for developers, are
 # not in them. The sequence module is a package of its own, because the server needs
 # libtorch for nothing else.
 set(MNEMON_MAINTAINER "the mnemon authors <mnemon@mnemon.invalid>" CACHE STRING

@@ -155,7 +155,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--streams", &flags.serve.rpc.max_concurrent_streams,
           "Calls at once per connection; more wait in the client")
       .Between(1, 1 << 20);
-  app.Add("--rate", &flags.serve.rpc.max_calls_per_second,
+  app.Add("--rate", &flags.serve.service.max_calls_per_second,
           "Calls that make work taken per second; 0 = any number")
       .Between(0, 1e9);
   app.Add("--reflection", &flags.reflection, "Answer gRPC reflection")

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "model/state/state_image.h"
-#include "server/engine/runner_arena.h"
-#include "server/engine/scheduler.h"
-#include "server/engine/session.h"
+#include "server/durability/stored_journal.h"
+#include "server/residency/runner_arena.h"
+#include "server/sessions/session.h"
 
 namespace mnemon {
 namespace {
@@ -49,7 +49,7 @@ SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
   for (const int64_t tokens : lengths) {
     // At rest the last token is not computed.
     const int64_t rows = tokens - 1 - StateImage::FirstRow(spec, tokens - 1);
-    const int64_t block = StepBudget{}.block_positions;
+    const int64_t block = kBlockPositions;
     // Those of a ring may begin within a block.
     const int64_t blocks =
         spec.growing() ? (rows + block - 1) / block + (rows < tokens - 1 ? 1 : 0) : 0;
@@ -82,7 +82,7 @@ StoredTier PlanStore(const StateSpec& spec, std::optional<int64_t> context,
   const int64_t snapshot =
       StateImage::Floats(spec, tier.tokens - 1) * static_cast<int64_t>(sizeof(float)) +
       tier.tokens * static_cast<int64_t>(sizeof(int32_t));
-  tier.session_bytes = static_cast<int64_t>(SessionJournal::kSnapshots) * snapshot;
+  tier.session_bytes = static_cast<int64_t>(StoredJournal::kSnapshots) * snapshot;
   tier.sessions = std::min<int64_t>(options.sessions, free_bytes / tier.session_bytes);
   return tier;
 }

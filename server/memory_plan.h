@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/state/state.h"
-#include "server/engine/engine_options.h"
+#include "server/requests/engine_options.h"
 
 namespace mnemon {
 

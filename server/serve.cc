@@ -16,7 +16,8 @@
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/http/probes.h"
-#include "server/state/session_store.h"
+#include "server/service/service.h"
+#include "server/store/session_store.h"
 #include "server/transport/peer_text.h"
 
 namespace mnemon {
@@ -25,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Between updates of the health service, to which probes come every few seconds.
-constexpr milliseconds kUpdatePeriod = RpcServer::kIdlePeriod;
+constexpr milliseconds kUpdatePeriod = Service::kIdlePeriod;
 
 // For peers to take the answers of the calls that ended last; and what that leaves, of
 // the time that the end of the process has, to all that ends afterwards.
@@ -50,14 +51,15 @@ std::string WhyUnready(const RpcServer& rpc) {
   return "";
 }
 
-void Stop(const Engine& engine, RpcServer& rpc, milliseconds grace,
-          ShutdownLimit& limit) {
+void Stop(Service& service, RpcServer& rpc, milliseconds grace, ShutdownLimit& limit) {
+  const Engine& engine = service.parts().engine;
   LogInfo(StrCat("stopping: new work is refused, calls have ", grace.count(), " ms"));
   NotifyServiceManager("STOPPING=1");
-  limit.Begin(grace,
-              {.hurry = [&rpc] { rpc.BeginDrain(milliseconds(0)); },
-               .calls = [&rpc] { return static_cast<int64_t>(rpc.open_calls()); },
-               .waiting = [&engine] { return TextOf(engine.waiters()); }});
+  limit.Begin(
+      grace,
+      {.hurry = [&service] { service.drain().Begin(milliseconds(0)); },
+       .calls = [&service] { return static_cast<int64_t>(service.open_calls()); },
+       .waiting = [&engine] { return TextOf(engine.waiters()); }});
   rpc.Shutdown(grace);
   limit.Leave();
   const int64_t sessions = engine.CountUnstored();
@@ -126,28 +128,27 @@ struct HttpDoor {
 
 absl::StatusOr<std::unique_ptr<Gateway>> MakeGateway(const ServeOptions& options,
                                                      const ListenAddress& address,
-                                                     const Engine& engine,
-                                                     RpcServer& rpc) {
+                                                     Service& service) {
   if (!options.http_api) return nullptr;
   const int64_t body = options.rpc.max_message_bytes;
   return Gateway::Create(
-      engine, [&rpc] { return rpc.LocalChannel(); },
-      {.max_body_bytes = body,
-       .max_bodies_bytes = std::max<int64_t>(64 << 20, 2 * body),
-       .origins = options.http_origins,
-       .loopback = address.host == "localhost" || IsLoopback(address.host)});
+      service, {.max_body_bytes = body,
+                .max_bodies_bytes = std::max<int64_t>(64 << 20, 2 * body),
+                .origins = options.http_origins,
+                .loopback = address.host == "localhost" || IsLoopback(address.host)});
 }
 
 // Null when there is to be none.
 absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
-                                                    const Engine& engine,
+                                                    Service& service,
                                                     const Metrics& metrics,
                                                     const ShutdownLimit& limit,
-                                                    RpcServer& rpc) {
+                                                    const RpcServer& rpc) {
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.http, "http"));
   MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
+  const Engine& engine = service.parts().engine;
   const ProbeSources probes{.stats = [&engine] { return engine.Stats(); },
                             .metrics =
                                 [&metrics, &rpc](const EngineStats& now) {
@@ -157,7 +158,7 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                             .unready = [&rpc] { return WhyUnready(rpc); },
                             .dead = [&rpc] { return rpc.WhyUnreachable(); }};
   auto door = std::make_unique<HttpDoor>(limit);
-  MNEMON_ASSIGN_OR_RETURN(door->gateway, MakeGateway(options, address, engine, rpc));
+  MNEMON_ASSIGN_OR_RETURN(door->gateway, MakeGateway(options, address, service));
   MNEMON_ASSIGN_OR_RETURN(
       door->server,
       HttpServer::Start(
@@ -187,10 +188,10 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
 
 // Waits for a signal; meanwhile gRPC's readiness follows the engine's, and calls of
 // idle callers end.
-void AwaitSignal(RpcServer& rpc, SignalWaiter& signals) {
+void AwaitSignal(Service& service, RpcServer& rpc, SignalWaiter& signals) {
   while (signals.WaitFor(static_cast<int>(kUpdatePeriod.count())) == 0) {
     rpc.UpdateReadiness();
-    rpc.EndIdleCalls();
+    service.EndIdleCalls();
   }
 }
 
@@ -218,14 +219,14 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   Engine::Options engine_options = options.engine;
   engine_options.idle_clock = &attended;
   RpcOptions rpc_options = options.rpc;
-  rpc_options.attended = &attended;
-  rpc_options.idle_timeout = engine_options.idle_timeout;
   rpc_options.on_unreachable = EndProcess;
   rpc_options.unready = WhyLogUnready;
-  rpc_options.local_channel = options.http_api && !options.http.empty();
+  ServiceOptions service_options = options.service;
+  service_options.attended = &attended;
+  service_options.idle_timeout = engine_options.idle_timeout;
   if (!options.http.empty()) {
     engine_options.observer = metrics;
-    rpc_options.observer = metrics;
+    service_options.observer = metrics;
   }
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<SessionStore> store,
                           OpenStore(options.data_dir));
@@ -239,10 +240,12 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                 std::chrono::duration_cast<milliseconds>(
                     std::chrono::steady_clock::now() - begin));
   }
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
-                          RpcServer::Start(*engine, rpc_options));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
+                          Service::Create(*engine, service_options));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> rpc,
+                          RpcServer::Start(*service, rpc_options));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpDoor> http,
-                          StartHttp(options, *engine, *metrics, limit, *rpc));
+                          StartHttp(options, *service, *metrics, limit, *rpc));
   const std::string port = StrCat(rpc->port());
   if (!options.port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(WriteFileDurably(options.port_file, port + "\n"));
@@ -250,8 +253,8 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   const std::string& listen = options.rpc.listen;
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
   NotifyServiceManager("READY=1");
-  AwaitSignal(*rpc, signals);
-  Stop(*engine, *rpc, options.rpc.grace, limit);
+  AwaitSignal(*service, *rpc, signals);
+  Stop(*service, *rpc, options.rpc.grace, limit);
   return absl::OkStatus();
 }
 

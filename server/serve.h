@@ -11,6 +11,7 @@
 #include "server/engine/engine.h"
 #include "server/memory_plan.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 #include "server/shutdown_limit.h"
 
 namespace mnemon {
@@ -20,6 +21,7 @@ std::string WhyProcessUnready(const LogCounts& log);
 
 struct ServeOptions {
   Engine::Options engine;
+  ServiceOptions service;
   RpcOptions rpc;
   // "host:port" of the HTTP server (probes.h); empty: none.
   std::string http = "127.0.0.1:8000";
@@ -35,8 +37,9 @@ struct ServeOptions {
 };
 
 // Serves until SIGINT, SIGTERM or SIGHUP, which drain as Admin.Drain does
-// (rpc/drain.h), with `rpc.grace`, or go on with the drain that there is. From then on
-// `limit` holds. Returns OK once all is drained; an error when the server cannot start.
+// (service/drain.h), with `rpc.grace`, or go on with the drain that there is. From then
+// on `limit` holds. Returns OK once all is drained; an error when the server cannot
+// start.
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals, ShutdownLimit& limit);
 

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/engine/journal_entry.h"
-#include "server/engine/store_survey.h"
-#include "server/engine/store_upgrade.h"
-#include "server/state/session_store.h"
+#include "server/durability/journal_entry.h"
+#include "server/durability/store_survey.h"
+#include "server/durability/store_upgrade.h"
+#include "server/store/session_store.h"
 
 namespace mnemon {
 namespace {

@@ -27,9 +27,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROGRAMS = ("mnemon", "mnemon-server", "mnemon-train", "mnemon-bench", "mnemon-load")
+PROGRAMS = ("mnemon", "mnemon-server", "mnemon-train", "mnemon-bench", "mnemon-scenarios")
 # Built for a GPU alone.
-SOURCES = {"gpu_probe": "bench/gpu_probe.cu"}
+SOURCES = {"gpu_probe": "bench/kernels/gpu_probe.cu"}
 SCRIPT = re.compile(r"(?:scripts/[\w.-]+|(?:bench|tests|deploy)/[\w./-]+\.(?:py|sh))$")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img\s[^>]*src=\"([^\"]+)\"")
 MADE_BY = re.compile(r"<!-- made by: (.+) -->")

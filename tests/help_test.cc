@@ -57,8 +57,8 @@ void CheckHelp(const std::string& help) {
 
 TEST(Help, TellsEveryDefault) {
   size_t commands = 0;
-  for (const std::string program :
-       {"mnemon", "mnemon-server", "mnemon-train", "mnemon-bench", "mnemon-load"}) {
+  for (const std::string program : {"mnemon", "mnemon-server", "mnemon-train",
+                                    "mnemon-bench", "mnemon-scenarios"}) {
     const std::string help = HelpOfAll(program);
     const std::string head = "== " + program;
     ASSERT_EQ(help.rfind(head, 0), 0) << help;

@@ -37,6 +37,10 @@ bool IsProtobuf(std::string_view include) {
          EndsWith(include, ".pb.h");
 }
 
+bool IsGrpc(std::string_view include) {
+  return StartsWith(include, "grpc") || EndsWith(include, ".grpc.pb.h");
+}
+
 bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {"base",
                                                             "model/compute",
@@ -52,8 +56,21 @@ bool MustBeTorchFree(std::string_view path) {
                                                             "model/sampling",
                                                             "model/load",
                                                             "model/gradient",
+                                                            "server/requests",
+                                                            "server/waiting",
+                                                            "server/admission",
+                                                            "server/residency",
+                                                            "server/streams",
+                                                            "server/sessions",
+                                                            "server/sessions/listing",
+                                                            "server/calls",
+                                                            "server/tasks",
+                                                            "server/run",
+                                                            "server/snapshots",
+                                                            "server/store",
+                                                            "server/durability",
                                                             "server/engine",
-                                                            "server/state",
+                                                            "server/service",
                                                             "server/rpc",
                                                             "server/transport",
                                                             "server/http",
@@ -61,7 +78,16 @@ bool MustBeTorchFree(std::string_view path) {
                                                             "server",
                                                             "train/run",
                                                             "proto",
-                                                            "client"};
+                                                            "client",
+                                                            "client/examples",
+                                                            "client/terminal",
+                                                            "client/chat",
+                                                            "client/load",
+                                                            "client/commands",
+                                                            "bench/figures",
+                                                            "bench/wire",
+                                                            "bench/serving",
+                                                            "bench/serving/scenarios"};
   const std::string layer = LayerOf(path);
   // The sequence forms of blocks are told by their names.
   if (layer == "model/blocks") {
@@ -144,46 +170,82 @@ const Rules& ProjectRules() {
       {"model/decoder", "model/description model/sampling model/state model/compute"},
       {"model/gradient", "model/description model/blocks model/compute"},
       {"model/program",
-       "model/decoder model/description model/operations model/blocks "
-       "model/compute/device model/sampling model/state model/compute"},
+       "model/decoder model/description model/compute/device model/sampling "
+       "model/operations model/blocks model/state model/compute"},
       {"model/text", ""},
       {"model/io", "model/families model/compute"},
       {"model/load",
        "model/io model/text model/program model/decoder model/families "
-       "model/description model/sampling model/compute/device model/compute"},
-      // With torch, as the units of model/blocks whose names end in _torch.
+       "model/description model/compute/device model/sampling model/compute"},
       {"model/sequence",
        "model/load model/io model/text model/program model/decoder model/families "
        "model/description model/blocks model/state model/compute"},
+      {"server/requests", "model/text model/decoder model/sampling"},
+      {"server/waiting", "server/requests"},
+      {"server/admission", ""},
+      {"server/residency", "server/requests model/state"},
+      {"server/streams", "server/waiting server/requests model/text"},
+      {"server/sessions", "server/residency server/waiting server/requests"},
+      {"server/sessions/listing", "server/requests"},
+      {"server/calls",
+       "server/sessions server/streams server/admission server/requests model/text "
+       "model/decoder model/sampling"},
+      {"server/tasks", "server/sessions server/waiting server/requests model/state"},
+      {"server/run",
+       "server/tasks server/calls server/sessions server/streams server/residency "
+       "server/admission server/waiting server/requests model/decoder model/sampling "
+       "model/state"},
+      {"server/snapshots", "model/state"},
+      {"server/store", ""},
+      {"server/durability",
+       "server/store server/snapshots server/run server/tasks server/sessions "
+       "server/streams server/waiting server/requests model/state"},
       {"server/engine",
-       "server/state model/decoder model/state model/sampling model/text"},
-      {"server/state", "model/state"},
+       "server/durability server/run server/tasks server/calls "
+       "server/sessions/listing server/sessions server/streams server/waiting "
+       "server/requests model/text"},
       {"server/transport", ""},
-      {"server/rpc", "server/transport server/engine proto"},
-      {"server/http", "server/rpc server/transport server/engine"},
-      {"server/gateway", "client server/http server/engine proto"},
+      {"server/service",
+       "server/transport server/engine server/streams server/waiting server/requests "
+       "proto"},
+      {"server/rpc", "server/service server/transport server/engine proto"},
+      {"server/http",
+       "server/service server/transport server/engine server/durability "
+       "server/requests"},
+      {"server/gateway",
+       "server/http server/service server/engine server/requests proto"},
       {"server",
-       "server/gateway server/transport server/rpc server/http server/engine "
-       "server/state model/state model/load model/program model/compute/device "
-       "model/compute"},
+       "server/gateway server/http server/rpc server/service server/transport "
+       "server/engine server/durability server/store server/sessions "
+       "server/residency server/requests model/load model/program "
+       "model/compute/device model/state model/compute"},
       {"train/parallel", "model/compute"},
       {"train/data",
-       "train/parallel model/sequence model/io model/families model/text "
+       "train/parallel model/sequence model/io model/text model/families "
        "model/sampling model/compute"},
       {"train/run", "model/io model/families"},
       {"train/fit",
-       "train/run train/data train/parallel model/sequence model/io model/families "
-       "model/gradient model/blocks model/text model/sampling model/compute"},
+       "train/run train/data train/parallel model/sequence model/io model/text "
+       "model/gradient model/families model/sampling model/blocks model/compute"},
       {"train/report", "train/run train/data model/sequence model/io model/families"},
       {"train/commands",
        "train/report train/fit train/run train/data train/parallel model/sequence "
-       "model/load model/io model/program model/families model/text model/sampling "
-       "model/compute/device model/decoder model/state model/compute"},
+       "model/load model/io model/text model/program model/decoder model/families "
+       "model/compute/device model/sampling model/state model/compute"},
       {"client", "proto"},
-      {"bench",
-       "train/commands proto server/engine model/sequence model/io model/families "
-       "model/description model/operations model/sampling model/decoder model/state "
-       "model/compute"},
+      {"client/examples", "client"},
+      {"client/terminal", "client"},
+      {"client/chat", "client/terminal client"},
+      {"client/load", "client"},
+      {"client/commands", "client/load client/chat client/terminal client"},
+      {"bench/figures", ""},
+      {"bench/kernels",
+       "bench/figures train/commands server/engine model/sequence model/io "
+       "model/decoder model/families model/description model/sampling "
+       "model/operations model/state model/compute"},
+      {"bench/wire", ""},
+      {"bench/serving", "bench/figures client/load client proto"},
+      {"bench/serving/scenarios", "bench/serving bench/wire client"},
   };
   static const Rules rules = [] {
     Rules parsed;
@@ -198,21 +260,22 @@ const Rules& ProjectRules() {
   return rules;
 }
 
-// A file's folder: the second level in model/, server/ and train/, else the first; or a
-// folder further down that has rules of its own.
+// A file's folder. Rooms of model/ and server/ that have no rules of their own belong
+// to the folder of the second level.
 std::string LayerOf(std::string_view path) {
   for (const char* generated : {"mnemon/v1/", "google/rpc/"}) {
     if (StartsWith(path, generated)) return "proto";
   }
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return "";
-  std::string layer = folder.begin()->string();
-  static const std::set<std::string> divided = {"model", "server", "train"};
-  if (divided.contains(layer) && folder != layer) {
-    layer += "/" + std::next(folder.begin())->string();
+  const std::string top = folder.begin()->string();
+  if (top == "tests") return top;
+  std::string layer = folder.string();
+  if (!ProjectRules().contains(layer) && (top == "model" || top == "server") &&
+      folder != top) {
+    layer = top + "/" + std::next(folder.begin())->string();
   }
-  if (ProjectRules().contains(folder.string())) layer = folder.string();
-  return layer == "tests" || ProjectRules().contains(layer) ? layer : "";
+  return ProjectRules().contains(layer) ? layer : "";
 }
 
 std::vector<std::string> ParseIncludes(std::string_view source) {
@@ -372,8 +435,19 @@ std::vector<std::string> HeavyTorch(const Tree& tree) {
 
 std::vector<std::string> ProtobufInPublicHeaders(const Tree& tree) {
   std::vector<std::string> faults;
-  for (const char* path : {"server/rpc/server.h", "client/client.h"}) {
+  for (const char* path : {"server/service/service.h", "server/rpc/server.h",
+                           "server/gateway/gateway.h", "client/client.h"}) {
     if (auto protobuf = Chain(tree, path, IsProtobuf)) faults.push_back(*protobuf);
+  }
+  return faults;
+}
+
+std::vector<std::string> GrpcOutsideItsDoor(const Tree& tree) {
+  std::vector<std::string> faults;
+  for (const auto& [path, includes] : tree) {
+    const std::string layer = LayerOf(path);
+    if (!StartsWith(layer, "server") || layer == "server/rpc") continue;
+    if (auto grpc = Chain(tree, path, IsGrpc)) faults.push_back(*grpc);
   }
   return faults;
 }

@@ -61,7 +61,11 @@ std::vector<std::string> TorchInTorchFree(const Tree& tree);
 // include torch/torch.h or all of ATen.
 std::vector<std::string> HeavyTorch(const Tree& tree);
 
-// Public headers of server/rpc and client that reach protobuf or gRPC.
+// Public headers of server/service, server/rpc, server/gateway and client that reach
+// protobuf or gRPC.
 std::vector<std::string> ProtobufInPublicHeaders(const Tree& tree);
+
+// Files of the server outside server/rpc that reach gRPC.
+std::vector<std::string> GrpcOutsideItsDoor(const Tree& tree);
 
 }  // namespace mnemon::layering

@@ -159,6 +159,10 @@ TEST(Project, PublicHeadersShowNoProtobuf) {
   EXPECT_THAT(ProtobufInPublicHeaders(Project()), IsEmpty());
 }
 
+TEST(Project, OnlyServerRpcKnowsGrpc) {
+  EXPECT_THAT(GrpcOutsideItsDoor(Project()), IsEmpty());
+}
+
 // Every layer lies above all those that it may include, so what is allowed can never
 // form a cycle.
 TEST(Rules, CanBeOrdered) {
@@ -186,6 +190,11 @@ TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("server/cache/store.h"), "");
   EXPECT_EQ(LayerOf("train/fit/learner.h"), "train/fit");
   EXPECT_EQ(LayerOf("train/learner.h"), "");
+  EXPECT_EQ(LayerOf("client/client.h"), "client");
+  EXPECT_EQ(LayerOf("client/load/load.h"), "client/load");
+  EXPECT_EQ(LayerOf("bench/serving/scenarios/idle.cc"), "bench/serving/scenarios");
+  EXPECT_EQ(LayerOf("client/cache/store.h"), "");
+  EXPECT_EQ(LayerOf("bench/probe.h"), "");
   EXPECT_EQ(LayerOf("mnemon/v1/sessions.grpc.pb.h"), "proto");
   EXPECT_EQ(LayerOf("model/config.h"), "");
   EXPECT_EQ(LayerOf("model/unheard_of/config.h"), "");
@@ -226,8 +235,16 @@ TEST(UnknownEdges, AreFound) {
               ElementsAre(HasSubstr("model/io may not include model/program")));
   EXPECT_THAT(UnknownEdges({{"train/fit/a.cc", {"tests/fakes/b.h"}}}, ProjectRules()),
               ElementsAre(HasSubstr("train/fit may not include tests")));
-  EXPECT_THAT(UnknownEdges({{"train/fit/a.cc", {"server/state/a.h"}}}, ProjectRules()),
-              ElementsAre(HasSubstr("train/fit may not include server/state")));
+  EXPECT_THAT(UnknownEdges({{"train/fit/a.cc", {"server/store/a.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("train/fit may not include server/store")));
+  EXPECT_THAT(
+      UnknownEdges({{"client/client.cc", {"client/load/load.h"}}}, ProjectRules()),
+      ElementsAre(HasSubstr("client may not include client/load")));
+  EXPECT_THAT(UnknownEdges({{"client/load/load.cc", {"client/terminal/table.h"}}},
+                           ProjectRules()),
+              ElementsAre(HasSubstr("client/load may not include client/terminal")));
+  EXPECT_THAT(UnknownEdges({{"client/tables/a.cc", {}}}, ProjectRules()),
+              ElementsAre("client/tables/a.cc belongs to no layer"));
   EXPECT_THAT(UnknownEdges({{"helpers/a.cc", {}}}, ProjectRules()),
               ElementsAre("helpers/a.cc belongs to no layer"));
   EXPECT_THAT(UnknownEdges({{"tests/a.cc", {"model/sequence/model.h", "client/c.h"}}},
@@ -239,12 +256,13 @@ TEST(UnusedRules, AreFound) {
   const Rules rules = {{"base", {}},
                        {"proto", {"base"}},
                        {"client", {"base", "proto", "model/io"}},
-                       {"bench", {"client"}}};
+                       {"bench/wire", {"client"}}};
   const Tree tree = {{"base/a.h", {}},
                      {"client/a.cc", {"mnemon/v1/a.pb.h", "client/b.h"}}};
-  EXPECT_THAT(UnusedRules(tree, rules),
-              ElementsAre("no file is in bench", "no file of bench includes client",
-                          "no file of client includes model/io"));
+  EXPECT_THAT(
+      UnusedRules(tree, rules),
+      ElementsAre("no file is in bench/wire", "no file of bench/wire includes client",
+                  "no file of client includes model/io"));
 }
 
 TEST(Cycles, AreFoundBetweenFolders) {
@@ -328,6 +346,18 @@ TEST(ProtobufInPublicHeaders, IsFound) {
                      {"server/rpc/reactor.h", {"grpcpp/grpcpp.h"}}};
   EXPECT_THAT(ProtobufInPublicHeaders(tree),
               ElementsAre("client/client.h > client/channel.h > grpcpp/channel.h"));
+}
+
+TEST(GrpcOutsideItsDoor, IsFound) {
+  const Tree tree = {{"server/service/a.h", {"mnemon/v1/models.pb.h"}},
+                     {"server/service/b.h", {"mnemon/v1/models.grpc.pb.h"}},
+                     {"server/gateway/c.cc", {"server/service/b.h"}},
+                     {"server/rpc/d.cc", {"grpcpp/grpcpp.h"}},
+                     {"client/e.cc", {"grpcpp/grpcpp.h"}}};
+  EXPECT_THAT(GrpcOutsideItsDoor(tree),
+              ElementsAre("server/gateway/c.cc > server/service/b.h > "
+                          "mnemon/v1/models.grpc.pb.h",
+                          "server/service/b.h > mnemon/v1/models.grpc.pb.h"));
 }
 
 }  // namespace

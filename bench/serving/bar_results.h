@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "bench/report.h"
+#include "bench/figures/report.h"
 
 namespace mnemon::serving {
 

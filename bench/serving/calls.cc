@@ -5,6 +5,9 @@
 
 #include <grpcpp/alarm.h>
 
+#include "base/error.h"
+#include "client/status.h"
+
 namespace mnemon::serving {
 
 // Methods but Cancel are called by gRPC, one at a time.
@@ -18,7 +21,7 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
         options_(options) {}
 
   void Start(Connection& connection) {
-    record_.sent = SteadyClock::now();
+    record_.trace.begin = SteadyClock::now();
     context_.set_deadline(
         std::chrono::system_clock::now() +
         std::chrono::duration_cast<std::chrono::microseconds>(options_.deadline));
@@ -46,10 +49,8 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   }
 
   void OnDone(const grpc::Status& status) override {
-    record_.ended = SteadyClock::now();
-    record_.code = status.error_code();
-    record_.message = status.error_message();
-    record_.error = FactsOf(status);
+    record_.trace.end = SteadyClock::now();
+    record_.trace.status = client::FromGrpcStatus(status);
     if (on_end_) on_end_(record_);
     calls_.OnEnded(this, std::move(record_));
   }
@@ -88,7 +89,7 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     record_.next_index = message_.first_index() + message_.tokens_size();
     for (const int32_t token : message_.tokens()) {
       record_.tokens.push_back(token);
-      record_.arrivals.push_back(now);
+      record_.trace.arrivals.push_back(now);
     }
   }
 
@@ -104,6 +105,16 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   std::unique_ptr<grpc::Alarm> alarm_;  // while a hold is there
   int64_t left_ = 0;  // tokens of the last message that are not taken yet
 };
+
+std::string CallRecord::reason() const {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(trace.status);
+  return detail ? detail->reason : "";
+}
+
+std::string CallRecord::outcome() const {
+  const std::string why = reason();
+  return why.empty() ? absl::StatusCodeToString(trace.status.code()) : why;
+}
 
 Calls::Calls() = default;
 

@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "bench/serving/connection.h"
+#include "client/load/load.h"
 
 namespace mnemon::serving {
 
 using SteadyClock = std::chrono::steady_clock;
-using TimePoint = SteadyClock::time_point;
+using client::TimePoint;
 using Seconds = std::chrono::duration<double>;
 
 // The limit of waits that no bar is about: only what hangs comes to it.
@@ -27,21 +28,21 @@ inline constexpr Seconds kHangs{300};
 // Tokens of a call that ends when its scenario does.
 inline constexpr int64_t kEndless = 1'000'000'000;
 
-// One Generate call as its client saw it.
+// One Generate call as its client saw it. The trace is all that calls of the load
+// generator have.
 struct CallRecord {
-  TimePoint sent;
-  TimePoint ended;
-  std::vector<TimePoint> arrivals;  // of each token
-  std::vector<int32_t> tokens;
+  client::CallTrace trace = {};
+  std::vector<int32_t> tokens = {};
   int64_t prompt_index = -1;  // PromptFacts.first_index; -1: no PromptFacts came
-  int64_t next_index = -1;    // behind the last delivered token; -1: there was none
+  int64_t next_index = -1;    // after the last delivered token; -1: there was none
   bool contiguous = true;     // each index followed the one before
-  grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
-  std::string message;
-  ErrorFacts error;
 
-  bool ok() const { return code == grpc::StatusCode::OK; }
-  Seconds took() const { return ended - sent; }
+  bool ok() const { return trace.status.ok(); }
+  Seconds took() const { return trace.end - trace.begin; }
+  // Of the error; empty: it has none.
+  std::string reason() const;
+  // "OK", or the error's reason, or its code.
+  std::string outcome() const;
 };
 
 struct CallOptions {

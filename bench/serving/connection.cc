@@ -2,8 +2,6 @@
 #include "bench/serving/connection.h"
 
 #include "base/strings.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 
 namespace mnemon::serving {
 namespace {
@@ -43,24 +41,6 @@ Connections::Connections(int port, int count, const ConnectionOptions& options) 
   for (int i = 0; i < count; ++i) {
     all_.push_back(std::make_unique<Connection>(port, options));
   }
-}
-
-ErrorFacts FactsOf(const grpc::Status& status) {
-  ErrorFacts facts;
-  google::rpc::Status details;
-  if (!details.ParseFromString(status.error_details())) return facts;
-  for (const auto& any : details.details()) {
-    google::rpc::ErrorInfo info;
-    google::rpc::RetryInfo retry;
-    if (any.Is<google::rpc::ErrorInfo>() && any.UnpackTo(&info)) {
-      facts.reason = info.reason();
-    } else if (any.Is<google::rpc::RetryInfo>() && any.UnpackTo(&retry)) {
-      facts.has_retry = true;
-      facts.retry_seconds = static_cast<double>(retry.retry_delay().seconds()) +
-                            1e-9 * retry.retry_delay().nanos();
-    }
-  }
-  return facts;
 }
 
 }  // namespace mnemon::serving

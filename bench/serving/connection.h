@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -42,13 +41,5 @@ class Connections {
  private:
   std::vector<std::unique_ptr<Connection>> all_;
 };
-
-// The reason of the status's ErrorInfo and the delay of its RetryInfo.
-struct ErrorFacts {
-  std::string reason;        // empty: there is no ErrorInfo
-  bool has_retry = false;    // RetryInfo is there
-  double retry_seconds = 0;  // its delay
-};
-ErrorFacts FactsOf(const grpc::Status& status);
 
 }  // namespace mnemon::serving

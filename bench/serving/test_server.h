@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A mnemon-server started by mnemon-load, on free ports of loopback.
+// A mnemon-server started by mnemon-scenarios, on free ports of loopback.
 #pragma once
 
 #include <chrono>

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "bench/serving/traffic.h"
 
-#include <atomic>
-#include <future>
-#include <memory>
-#include <random>
+#include <algorithm>
+#include <mutex>
 #include <thread>
+#include <utility>
 
-#include "bench/spread.h"
+#include "base/status_macros.h"
+
+#include "bench/figures/spread.h"
+#include "bench/serving/clients.h"
 
 namespace mnemon::serving {
 namespace {
 
-constexpr std::chrono::milliseconds kTrafficRefused{20};
 constexpr int32_t kVocab = 128;  // of the sizes XS and S; G has more
-constexpr uint32_t kArrivals = 7;
 
 TimePoint In(double seconds) {
   return SteadyClock::now() +
@@ -29,76 +29,71 @@ Interval Pass(double seconds) {
   return {from, SteadyClock::now()};
 }
 
-void FillPrompt(int64_t count, uint64_t seed, v1::GenerateRequest& request) {
-  auto* ids = request.mutable_prompt()->mutable_tokens()->mutable_ids();
-  ids->Clear();
-  std::minstd_rand random(static_cast<uint32_t>(seed * 7919 + 1));
-  for (int64_t i = 0; i < count; ++i) ids->Add(static_cast<int32_t>(random() % kVocab));
+std::vector<int32_t> DrawPrompt(int64_t count, uint64_t seed) {
+  const auto size = static_cast<int32_t>(count);
+  return client::DrawCall({.seed = seed,
+                           .vocab = kVocab,
+                           .prompt_tokens = {size, size},
+                           .max_tokens = {1, 1}},
+                          0)
+      .prompt;
 }
 
 v1::GenerateRequest MakeRequest(const std::string& model, int64_t prompt_tokens,
                                 int64_t new_tokens, uint64_t seed) {
   v1::GenerateRequest request;
   if (!model.empty()) request.set_model("models/" + model);
-  FillPrompt(prompt_tokens, seed, request);
+  const std::vector<int32_t> prompt = DrawPrompt(prompt_tokens, seed);
+  request.mutable_prompt()->mutable_tokens()->mutable_ids()->Add(prompt.begin(),
+                                                                 prompt.end());
   request.mutable_sampling()->set_temperature(0);
   request.mutable_stopping()->set_max_tokens(static_cast<int32_t>(new_tokens));
   return request;
 }
 
-std::vector<CallRecord> RunClosedLoop(Connections& connections, int callers,
-                                      const RequestOf& request,
-                                      const CallOptions& options, double seconds) {
-  Calls calls;
-  const TimePoint end = In(seconds);
-  std::atomic<int64_t> number{0};
-  std::vector<std::thread> threads;
-  for (int caller = 0; caller < callers; ++caller) {
-    threads.emplace_back([&, caller] {
-      while (SteadyClock::now() < end) {
-        // Shared: it is still in use while the waiter already goes on.
-        const auto ended = std::make_shared<std::promise<bool>>();
-        std::future<bool> ok = ended->get_future();
-        calls.Start(connections.at(static_cast<size_t>(caller)), request(number++),
-                    options,
-                    [ended](const CallRecord& call) { ended->set_value(call.ok()); });
-        if (!ok.get()) std::this_thread::sleep_for(kTrafficRefused);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  calls.Wait(options.deadline);
-  return calls.Take();
+client::LoadOptions LoadOf(const std::string& model, int32_t prompt_tokens,
+                           int32_t new_tokens) {
+  client::LoadOptions load;
+  load.model = model;
+  load.draw = {.vocab = kVocab,
+               .prompt_tokens = {prompt_tokens, prompt_tokens},
+               .max_tokens = {new_tokens, new_tokens}};
+  load.temperature = 0;
+  load.max_lateness_seconds = kHangs.count();
+  return load;
 }
 
-std::vector<CallRecord> RunOpenLoop(Connections& connections, double rate,
-                                    const RequestOf& request,
-                                    const CallOptions& options, double seconds) {
-  Calls calls;
-  std::minstd_rand random(kArrivals);
-  std::exponential_distribution<double> gap(rate);
-  const TimePoint begin = SteadyClock::now();
-  int64_t number = 0;
-  for (double at = gap(random); at < seconds; at += gap(random)) {
-    std::this_thread::sleep_until(
-        begin + std::chrono::duration_cast<SteadyClock::duration>(Seconds(at)));
-    calls.Start(connections.at(static_cast<size_t>(number)), request(number), options);
-    ++number;
-  }
-  calls.Wait(options.deadline + Seconds(5));
-  calls.CancelAll();
-  calls.Wait(Seconds(5));
-  return calls.Take();
+absl::StatusOr<std::vector<CallRecord>> RunLoad(int port, client::LoadOptions load) {
+  std::mutex mutex;
+  std::vector<CallRecord> records;  // guarded by mutex
+  load.on_end = [&](client::CallTrace trace) {
+    std::lock_guard lock(mutex);
+    records.push_back({.trace = std::move(trace)});
+  };
+  MNEMON_ASSIGN_OR_RETURN(const client::LoadResult result, client::Load(load, [port] {
+                                                             return ConnectClient(port);
+                                                           }).Run());
+  MNEMON_RETURN_IF_ERROR(result.gone);
+  if (records.empty()) return absl::InternalError("the load made no call");
+  return records;
+}
+
+TimePoint BeginOf(std::span<const CallRecord> records) {
+  return std::ranges::min(records, {},
+                          [](const CallRecord& call) { return call.trace.begin; })
+      .trace.begin;
 }
 
 double CompletedPerSecond(std::span<const CallRecord> records,
                           const Interval& interval) {
   double count = 0;
   for (const CallRecord& call : records) {
-    if (!call.ok() || call.arrivals.empty()) continue;
-    const auto within = std::count_if(call.arrivals.begin(), call.arrivals.end(),
-                                      [&](TimePoint at) { return interval.holds(at); });
-    count += static_cast<double>(within) / static_cast<double>(call.arrivals.size());
+    if (!call.ok() || call.trace.arrivals.empty()) continue;
+    const auto within =
+        std::count_if(call.trace.arrivals.begin(), call.trace.arrivals.end(),
+                      [&](TimePoint at) { return interval.holds(at); });
+    count +=
+        static_cast<double>(within) / static_cast<double>(call.trace.arrivals.size());
   }
   return count / interval.seconds();
 }
@@ -106,7 +101,7 @@ double CompletedPerSecond(std::span<const CallRecord> records,
 double TokensPerSecond(std::span<const CallRecord> records, const Interval& interval) {
   int64_t count = 0;
   for (const CallRecord& call : records) {
-    for (const TimePoint at : call.arrivals) count += interval.holds(at) ? 1 : 0;
+    for (const TimePoint at : call.trace.arrivals) count += interval.holds(at) ? 1 : 0;
   }
   return static_cast<double>(count) / interval.seconds();
 }
@@ -115,11 +110,13 @@ std::vector<double> GapsIn(std::span<const CallRecord> records,
                            const Interval& interval) {
   std::vector<double> gaps;
   for (const CallRecord& call : records) {
-    for (size_t i = 1; i < call.arrivals.size(); ++i) {
-      if (call.arrivals[i] <= interval.from || call.arrivals[i - 1] >= interval.to) {
+    for (size_t i = 1; i < call.trace.arrivals.size(); ++i) {
+      if (call.trace.arrivals[i] <= interval.from ||
+          call.trace.arrivals[i - 1] >= interval.to) {
         continue;
       }
-      gaps.push_back(Seconds(call.arrivals[i] - call.arrivals[i - 1]).count());
+      gaps.push_back(
+          Seconds(call.trace.arrivals[i] - call.trace.arrivals[i - 1]).count());
     }
   }
   return gaps;

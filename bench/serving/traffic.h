@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The load on a server: callers in a closed loop or arrivals in an open one, and the
-// figures of a time window of it.
+// The load on a server, by the generator of `mnemon loadtest`, and the figures of a
+// time window of it.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "bench/serving/calls.h"
 
 namespace mnemon::serving {
@@ -25,25 +25,21 @@ struct Interval {
 Interval Pass(double seconds);
 
 // `count` tokens of a vocabulary, others for each `seed`.
-void FillPrompt(int64_t count, uint64_t seed, v1::GenerateRequest& request);
+std::vector<int32_t> DrawPrompt(int64_t count, uint64_t seed);
 // A stateless greedy call.
 v1::GenerateRequest MakeRequest(const std::string& model, int64_t prompt_tokens,
                                 int64_t new_tokens, uint64_t seed);
 
-using RequestOf = std::function<v1::GenerateRequest(int64_t number)>;
+// A load of stateless greedy calls for client::Load; its loop is still to be chosen.
+// Any lateness of the client is taken.
+client::LoadOptions LoadOf(const std::string& model, int32_t prompt_tokens,
+                           int32_t new_tokens);
+// Runs it on a server on loopback, with connections of its own: all calls, once they
+// have ended. An error when the server goes away.
+absl::StatusOr<std::vector<CallRecord>> RunLoad(int port, client::LoadOptions load);
 
-// `callers` threads, each with one call at a time, for `seconds`; a caller that was
-// refused waits 20 ms. Returns when all calls have ended.
-std::vector<CallRecord> RunClosedLoop(Connections& connections, int callers,
-                                      const RequestOf& request,
-                                      const CallOptions& options, double seconds);
-
-// Calls at `rate` per second at random times (Poisson, from a fixed seed) for
-// `seconds`, whatever becomes of them. Returns when all have ended.
-std::vector<CallRecord> RunOpenLoop(Connections& connections, double rate,
-                                    const RequestOf& request,
-                                    const CallOptions& options, double seconds);
-
+// When the first of them began. REQUIRES: there is one.
+TimePoint BeginOf(std::span<const CallRecord> records);
 // Calls that ended OK per second of the interval, each counted with the share of its
 // tokens that arrived there: calls of a batch end together, and a count of ends would
 // move by a batch.

@@ -8,8 +8,8 @@
 #include "base/strings.h"
 #include "client/client.h"
 #include "client/commands/commands.h"
-#include "client/describe_error.h"
-#include "client/sampling_flags.h"
+#include "client/terminal/describe_error.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 namespace {
@@ -18,7 +18,7 @@ void PrintLine(const char* name, const std::string& value) {
   std::printf("%-18s  %s\n", name, value.c_str());
 }
 
-absl::Status ShowLoad(const ClientOptions& options) {
+absl::Status ShowStatus(const ClientOptions& options) {
   const auto load = Client::Connect(options)->GetLoad();
   if (!load.ok()) return Described(load.status());
   const auto of = [](int64_t now, int64_t most) { return StrCat(now, " of ", most); };
@@ -52,12 +52,12 @@ absl::Status RunDrain(const DrainFlags& flags) {
 
 }  // namespace
 
-void AddLoadCommand(CommandLine& line) {
+void AddStatusCommand(CommandLine& line) {
   auto options = std::make_shared<ClientOptions>();
   Command command =
-      line.AddCommand("load", "Tells how busy the server is.",
-                      {"mnemon load", "mnemon load --server 127.0.0.1:50051"},
-                      [options] { return ShowLoad(*options); });
+      line.AddCommand("status", "Shows how busy the server is.",
+                      {"mnemon status", "mnemon status --server 127.0.0.1:50051"},
+                      [options] { return ShowStatus(*options); });
   AddServerFlag(command, *options);
 }
 

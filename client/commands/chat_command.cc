@@ -7,15 +7,15 @@
 #include <optional>
 
 #include "base/status_macros.h"
-#include "client/call_file.h"
-#include "client/chat.h"
+#include "client/chat/call_file.h"
+#include "client/chat/chat.h"
+#include "client/chat/line_editor.h"
+#include "client/chat/line_reader.h"
 #include "client/commands/commands.h"
-#include "client/commands/line_editor.h"
 #include "client/commands/ttl_flag.h"
-#include "client/interrupts.h"
-#include "client/line_reader.h"
-#include "client/loss_notes.h"
-#include "client/sampling_flags.h"
+#include "client/terminal/interrupts.h"
+#include "client/terminal/loss_notes.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 namespace {
@@ -24,6 +24,7 @@ struct ChatFlags {
   ClientOptions client;
   ChatOptions chat;
   SamplingFlags sampling;
+  StoppingFlags stopping;
   ResumeFlags resume;
   std::optional<int32_t> ttl;  // seconds
 };
@@ -33,8 +34,10 @@ struct ChatFlags {
 constexpr std::chrono::hours kChatTtl{1};
 
 absl::Status Run(ChatFlags& flags) {
-  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
-  TakeFlags(flags.resume, flags.chat.generate);
+  GenerateOptions& generate = flags.chat.generate;
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, generate.sampling));
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.stopping, generate.stopping));
+  TakeFlags(flags.resume, generate.resume);
   TellLosses(flags.client);
   const bool kept = flags.chat.keep || !flags.chat.session.empty();
   flags.chat.ttl = TtlOfFlag(flags.ttl, kept ? kDefaultTtl : kChatTtl);
@@ -105,8 +108,8 @@ void AddChatCommand(CommandLine& line) {
   command.Add("--keep", &flags->chat.keep,
               "Keep new sessions without a name at the end");
   AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");
-  AddStoppingFlags(command, flags->chat.generate, flags->sampling);
-  AddSamplingFlags(command, flags->chat.generate, flags->sampling);
+  AddStoppingFlags(command, flags->chat.generate.stopping, flags->stopping);
+  AddSamplingFlags(command, flags->chat.generate.sampling, flags->sampling);
   AddResumeFlags(command, flags->resume);
 }
 

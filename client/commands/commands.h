@@ -11,11 +11,11 @@ void AddGenerateCommand(CommandLine& line);
 void AddChatCommand(CommandLine& line);
 void AddScoreCommand(CommandLine& line);
 void AddPredictCommand(CommandLine& line);
-void AddBenchCommand(CommandLine& line);
+void AddLoadtestCommand(CommandLine& line);
 void AddModelsCommand(CommandLine& line);
 void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);
-void AddLoadCommand(CommandLine& line);
+void AddStatusCommand(CommandLine& line);
 void AddDrainCommand(CommandLine& line);
 // export and import, below the command `sessions`, which adds them.
 void AddSnapshotCommands(CommandLine& line, const Command& sessions);

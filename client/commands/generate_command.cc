@@ -15,13 +15,13 @@
 #include "client/client.h"
 #include "client/commands/commands.h"
 #include "client/commands/prompt_flags.h"
-#include "client/context_limit.h"
-#include "client/describe_error.h"
-#include "client/interrupts.h"
-#include "client/logprob_lines.h"
-#include "client/loss_notes.h"
 #include "client/request_id.h"
-#include "client/sampling_flags.h"
+#include "client/terminal/context_limit.h"
+#include "client/terminal/describe_error.h"
+#include "client/terminal/interrupts.h"
+#include "client/terminal/logprob_lines.h"
+#include "client/terminal/loss_notes.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 namespace {
@@ -33,6 +33,7 @@ struct GenerateFlags {
   std::string message;
   std::string system;
   SamplingFlags sampling;
+  StoppingFlags stopping;
   ResumeFlags resume;
   std::optional<int32_t> logprobs;
   bool ids = false;
@@ -114,8 +115,7 @@ void PrintStats(const GenerateResult& result) {
 const char* WayOutOfFullContext(const GenerateFlags& flags) {
   return flags.generate.session.empty()
              ? "give a shorter prompt, or a model of a longer context"
-             : "go on in another session, which may begin with the last part of this "
-               "one";
+             : "continue in another session, which may begin with the end of this one";
 }
 
 // The server's error. One of a field that a flag sets names the flag, which is called
@@ -145,7 +145,7 @@ void TellResume(const GenerateOptions& options, std::optional<int64_t> last_inde
     return;
   }
   std::fprintf(stderr,
-               "mnemon: until the next call on the session the rest comes with "
+               "mnemon: to get the rest, before the next call on the session: "
                "mnemon generate --session %s --request-id %s --resume-after %lld\n",
                ForTerminal(options.session).c_str(), options.request_id.c_str(),
                static_cast<long long>(*last_index));
@@ -169,7 +169,7 @@ absl::Status CheckMessage(const GenerateFlags& flags) {
 
 absl::Status CheckResume(const GenerateFlags& flags) {
   const bool session = !flags.generate.session.empty();
-  if (!flags.generate.resume_after) {
+  if (!flags.generate.resume.after) {
     return session || flags.resume.on_disconnect == "pause"
                ? absl::OkStatus()
                : UsageError("--on-disconnect continue needs --session");
@@ -178,7 +178,7 @@ absl::Status CheckResume(const GenerateFlags& flags) {
     return UsageError("--resume-after needs the call's --session and --request-id");
   }
   if (!HasPrompt(flags)) return absl::OkStatus();
-  return UsageError("--resume-after goes on with an earlier call: it takes no prompt");
+  return UsageError("--resume-after continues an earlier call: it takes no prompt");
 }
 
 absl::Status Run(GenerateFlags& flags) {
@@ -186,10 +186,11 @@ absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(CheckMessage(flags));
   if (!HasPrompt(flags) && flags.generate.session.empty()) {
     return UsageError(
-        "give what to continue: --prompt TEXT, --message TEXT, --prompt-tokens IDS, "
+        "give a prompt: --prompt TEXT, --message TEXT, --prompt-tokens IDS, "
         "--text FILE or --session NAME");
   }
-  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.generate));
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.generate.sampling));
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.stopping, flags.generate.stopping));
   if (flags.logprobs) {
     flags.generate.logprobs = {.wanted = true, .most_likely = *flags.logprobs};
   }
@@ -202,11 +203,11 @@ absl::Status Run(GenerateFlags& flags) {
   }
   if (!flags.message.empty()) {
     flags.generate.messages.push_back({.role = "user", .content = flags.message});
-  } else if (!flags.generate.max_tokens) {
-    flags.generate.max_tokens = kDefaultMaxTokens;
+  } else if (!flags.generate.stopping.max_tokens) {
+    flags.generate.stopping.max_tokens = kDefaultMaxTokens;
   }
-  TakeFlags(flags.resume, flags.generate);
-  if (flags.generate.resume && !flags.generate.session.empty() &&
+  TakeFlags(flags.resume, flags.generate.resume);
+  if (flags.generate.resume.automatic && !flags.generate.session.empty() &&
       flags.generate.request_id.empty()) {
     flags.generate.request_id = NewRequestId();
   }
@@ -278,18 +279,18 @@ void AddGenerateCommand(CommandLine& line) {
            "same answer")
       .Default("drawn, on a session");
   command
-      .Add("--resume-after", &flags->generate.resume_after,
+      .Add("--resume-after", &flags->generate.resume.after,
            "Go on with the stream of an earlier call, the session's newest, of this "
-           "--request-id, behind the token of this index; -1: from its first token")
+           "--request-id, after the token of this index; -1: from its first token")
       .Default("a call of its own");
-  AddStoppingFlags(command, flags->generate, flags->sampling);
-  AddSamplingFlags(command, flags->generate, flags->sampling);
+  AddStoppingFlags(command, flags->generate.stopping, flags->stopping);
+  AddSamplingFlags(command, flags->generate.sampling, flags->sampling);
   command
-      .Add("--stop-token-ids", &flags->generate.stop_token_ids,
+      .Add("--stop-token-ids", &flags->generate.stopping.stop_token_ids,
            "Token ids that end it, with commas: 1,2,3")
       .WithCommas()
       .Default("none");
-  command.Add("--ignore-eos", &flags->generate.ignore_eos,
+  command.Add("--ignore-eos", &flags->generate.stopping.ignore_eos,
               "Go on after the model's own end token");
   Flag ids = command.Add("--ids", &flags->ids, "Print token ids in place of text");
   command

@@ -9,8 +9,8 @@
 #include "base/strings.h"
 #include "client/client.h"
 #include "client/commands/commands.h"
-#include "client/describe_error.h"
-#include "client/sampling_flags.h"
+#include "client/terminal/describe_error.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 namespace {

@@ -13,11 +13,11 @@
 #include "client/client.h"
 #include "client/commands/commands.h"
 #include "client/commands/prompt_flags.h"
-#include "client/context_limit.h"
-#include "client/describe_error.h"
-#include "client/interrupts.h"
-#include "client/logprob_lines.h"
-#include "client/sampling_flags.h"
+#include "client/terminal/context_limit.h"
+#include "client/terminal/describe_error.h"
+#include "client/terminal/interrupts.h"
+#include "client/terminal/logprob_lines.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/rfc3339.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "client/sampling_fields.h"
+#include "client/terminal/sampling_fields.h"
 
 namespace mnemon::client {
 namespace {
@@ -32,7 +32,7 @@ Durability TakeDurability(const std::string& name) {
   return Durability::kServerDefault;
 }
 
-bool AnyGiven(const GenerateOptions& sampling) {
+bool AnyGiven(const SamplingOptions& sampling) {
   bool any = !sampling.logit_bias.empty();
   VisitSampling(sampling, [&](const char*, const auto& field) {
     any = any || field.has_value();
@@ -72,7 +72,7 @@ absl::StatusOr<Choices> TakeChoices(const ChoiceFlags& flags) {
     MNEMON_ASSIGN_OR_RETURN(choices.expire_time, TakeTime(flags.expire_time));
   }
   if (!flags.durability.empty()) choices.durability = TakeDurability(flags.durability);
-  GenerateOptions sampling = flags.sampling;
+  SamplingOptions sampling = flags.sampling;
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling_texts, sampling));
   if (AnyGiven(sampling)) choices.sampling = std::move(sampling);
   return choices;

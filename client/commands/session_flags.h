@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/command_line.h"
-#include "client/sampling_flags.h"
 #include "client/session.h"
+#include "client/terminal/sampling_flags.h"
 
 namespace mnemon::client {
 
@@ -17,7 +17,7 @@ struct ChoiceFlags {
   std::optional<int32_t> ttl;  // seconds
   std::string expire_time;
   std::string durability;
-  GenerateOptions sampling;
+  SamplingOptions sampling;
   SamplingFlags sampling_texts;
 };
 
@@ -25,7 +25,7 @@ struct ChoiceFlags {
 struct Choices {
   std::optional<SystemTime> expire_time;
   std::optional<Durability> durability;
-  std::optional<GenerateOptions> sampling;  // there when a flag of it was given
+  std::optional<SamplingOptions> sampling;  // there when a flag of it was given
 };
 
 // --expire-time, --durability and those of sampling; --ttl is to exclude the first one.

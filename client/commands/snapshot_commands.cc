@@ -13,11 +13,11 @@
 #include "client/client.h"
 #include "client/commands/commands.h"
 #include "client/commands/session_flags.h"
+#include "client/commands/session_json.h"
 #include "client/commands/snapshot_file.h"
 #include "client/commands/ttl_flag.h"
-#include "client/describe_error.h"
-#include "client/interrupts.h"
-#include "client/session_json.h"
+#include "client/terminal/describe_error.h"
+#include "client/terminal/interrupts.h"
 
 namespace mnemon::client {
 namespace {

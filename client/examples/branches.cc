@@ -9,11 +9,12 @@
 namespace mnemon::client {
 
 absl::Status Continue(Client& client, const std::string& id, const std::string& text) {
-  const auto result = client.Generate({.session = id, .text = text, .max_tokens = 40},
-                                      [](const GenerateChunk& chunk) {
-                                        std::cout << chunk.text << std::flush;
-                                        return true;  // false cancels the call
-                                      });
+  const auto result =
+      client.Generate({.session = id, .text = text, .stopping = {.max_tokens = 40}},
+                      [](const GenerateChunk& chunk) {
+                        std::cout << chunk.text << std::flush;
+                        return true;  // false cancels the call
+                      });
   std::cout << "\n";
   return result.status();
 }

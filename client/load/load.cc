@@ -205,9 +205,8 @@ absl::StatusOr<GenerateResult> Load::Impl::Make(Client& client, const Call& call
       .model = options_.model,
       .session = call.session,
       .tokens = std::move(draw.prompt),
-      .max_tokens = call.resting ? 1 : draw.max_tokens,
-      .temperature = options_.temperature,
-      .seed = draw.seed,
+      .stopping = {.max_tokens = call.resting ? 1 : draw.max_tokens},
+      .sampling = {.temperature = options_.temperature, .seed = draw.seed},
       .deadline = options_.deadline,
   };
   std::vector<float> gaps;
@@ -218,16 +217,27 @@ absl::StatusOr<GenerateResult> Load::Impl::Make(Client& client, const Call& call
   };
   const TimePoint sent = steady_clock::now();
   CallTimes times(call.due.value_or(sent));
+  const bool traced = call.measured && options_.on_end;
+  CallTrace trace{.begin = call.due.value_or(sent)};
   absl::StatusOr<GenerateResult> result =
       client.Generate(generate, [&](const GenerateChunk& chunk) {
         if (chunk.tokens.empty()) return true;
-        const auto gap = times.OnTokens(steady_clock::now(),
-                                        static_cast<int64_t>(chunk.tokens.size()));
+        const TimePoint now = steady_clock::now();
+        const auto gap = times.OnTokens(now, static_cast<int64_t>(chunk.tokens.size()));
+        if (traced) {
+          trace.arrivals.insert(trace.arrivals.end(), chunk.tokens.size(), now);
+        }
         if (gap && call.measured) gaps.push_back(static_cast<float>(*gap));
         if (gaps.size() >= kGapsAtOnce) hand_over();
         return true;
       });
-  times.OnEnd(steady_clock::now());
+  const TimePoint end = steady_clock::now();
+  times.OnEnd(end);
+  if (traced) {
+    trace.end = end;
+    trace.status = result.status();
+    options_.on_end(std::move(trace));
+  }
   if (!gaps.empty()) hand_over();
   std::lock_guard lock(mutex_);
   if (call.resting && result.ok() && times.ttft()) rested_ttft_.Add(*times.ttft());
@@ -429,8 +439,8 @@ absl::StatusOr<LoadResult> Load::Impl::Run() {
   const double late = figures_.lateness().Quantile(0.99);
   if (late > options_.max_lateness_seconds) {
     result.void_why = absl::StrFormat(
-        "the client sent calls late, %.1f ms at the p99 where %.1f ms is the most: it "
-        "did not keep up",
+        "the client did not keep up: calls were sent %.1f ms late at the p99, limit "
+        "%.1f ms",
         late * 1e3, options_.max_lateness_seconds * 1e3);
   }
   return result;

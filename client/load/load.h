@@ -8,15 +8,25 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
 #include "client/load/call_draw.h"
+#include "client/load/call_times.h"
 #include "client/load/goodput.h"
 #include "client/load/load_figures.h"
 
 namespace mnemon::client {
+
+// One measured call as its caller saw it.
+struct CallTrace {
+  TimePoint begin = {};                  // when it was sent; of an open loop, when due
+  TimePoint end = {};                    // of its stream
+  std::vector<TimePoint> arrivals = {};  // of each token
+  absl::Status status = absl::OkStatus();
+};
 
 struct LoadOptions {
   std::string model;
@@ -44,6 +54,9 @@ struct LoadOptions {
   // The figures of an open loop are void when the p99 of LoadFigures::lateness is
   // above it.
   double max_lateness_seconds = 0.01;
+  // Gets each measured call when it has ended, on its caller's thread; null: nobody
+  // does. Does not throw.
+  std::function<void(CallTrace trace)> on_end = nullptr;
 };
 
 enum class LoadEnd { kDone, kStopped, kServerGone };

@@ -16,7 +16,7 @@ absl::Status LoadSessions::Create(Client& client, int count, const std::string& 
                                   const std::function<bool()>& stopped) {
   // Two loads of the same seed on one server must not meet.
   std::random_device random;
-  const std::string prefix = absl::StrFormat("bench-%08x%08x", random(), random());
+  const std::string prefix = absl::StrFormat("loadtest-%08x%08x", random(), random());
   options_ = {.model = model, .ttl = ttl};
   for (int i = 0; i < count && !stopped(); ++i) {
     options_.id = StrCat(prefix, "-", i);

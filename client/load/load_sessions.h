@@ -23,7 +23,7 @@ struct LoadSession {
 // Safe for concurrent use.
 class LoadSessions {
  public:
-  // Makes `count` sessions named "bench-..." behind random bits, until `stopped`. The
+  // Makes `count` sessions named "loadtest-..." and random bits, until `stopped`. The
   // error of the first that could not be made; those before it are there.
   absl::Status Create(Client& client, int count, const std::string& model,
                       std::chrono::milliseconds ttl,

@@ -26,7 +26,7 @@ struct Family {
   // REQUIRES: validated.
   ModelDescription (*describe)(const ModelConfig& config);
   // A model of this architecture as it is measured, but for its sizes
-  // (bench/model_size.h).
+  // (bench/kernels/model_size.h).
   ModelConfig (*usual)();
   // That of its reference experiment.
   ModelConfig (*reference)();

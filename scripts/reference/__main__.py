@@ -17,7 +17,7 @@ import help_text
 import man_page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("mnemon-server", "mnemon", "mnemon-train", "mnemon-bench", "mnemon-load")
+PROGRAMS = ("mnemon-server", "mnemon", "mnemon-train", "mnemon-bench", "mnemon-scenarios")
 INSTALLED = ("mnemon", "mnemon-server", "mnemon-train")  # those that pages of man refer to
 SHOWN = 100  # lines of a difference, at most
 

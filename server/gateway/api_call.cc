@@ -1,55 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "server/gateway/api_call.h"
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
 #include <system_error>
 #include <utility>
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/support/byte_buffer.h>
 #include <boost/asio/post.hpp>
 
 #include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
-#include "client/status.h"
-#include "server/engine/random.h"
 #include "server/gateway/api_error.h"
 #include "server/gateway/origin_check.h"
 
 namespace mnemon {
-namespace {
-
-using google::protobuf::Message;
-
-constexpr char kIdHeader[] = "x-request-id";
-constexpr size_t kMaxId = 64;
-
-// What the caller sent, where gRPC's side takes it too.
-std::string ChooseId(const HttpRequest& request) {
-  const std::string_view sent = request.Header(kIdHeader);
-  const bool fits = !sent.empty() && sent.size() <= kMaxId &&
-                    std::all_of(sent.begin(), sent.end(), [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                             (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-                    });
-  return fits ? std::string(sent) : RandomId().substr(0, 16);
-}
-
-struct UnaryCall {
-  grpc::ClientContext context;
-  grpc::ByteBuffer sent, received;
-};
-
-absl::Status ParseReply(grpc::ByteBuffer& bytes, Message& message) {
-  return client::FromGrpcStatus(
-      grpc::GenericDeserialize<grpc::ProtoBufferReader, Message>(&bytes, &message));
-}
-
-}  // namespace
 
 bool GrowingCharge::GrowTo(int64_t bytes) {
   if (bytes <= bytes_) return true;
@@ -80,20 +46,13 @@ void CallThreads::Join() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-GatewayShared::GatewayShared(
-    const Engine& engine_in,
-    const std::function<std::shared_ptr<grpc::Channel>()>& connect,
-    const GatewayOptions& options_in)
-    : engine(engine_in),
+GatewayShared::GatewayShared(Service& service_in, const GatewayOptions& options_in)
+    : service(service_in),
+      engine(service_in.parts().engine),
       options(options_in),
-      unary(std::make_shared<grpc::GenericStub>(connect())),
       start_time(std::chrono::duration_cast<std::chrono::seconds>(
                      std::chrono::system_clock::now().time_since_epoch())
-                     .count()) {
-  while (generation_.size() < kConnections) {
-    generation_.push_back(v1::Generation::NewStub(connect()));
-  }
-}
+                     .count()) {}
 
 GatewayShared::~GatewayShared() {
   std::unique_lock lock(mutex_);
@@ -108,10 +67,6 @@ GatewayShared::Ticket::Ticket(GatewayShared& shared) : shared_(shared) {
 GatewayShared::Ticket::~Ticket() {
   std::lock_guard lock(shared_.mutex_);
   if (--shared_.calls_ == 0) shared_.changed_.notify_all();
-}
-
-v1::Generation::Stub& GatewayShared::generation() {
-  return *generation_[turn_++ % generation_.size()];
 }
 
 BodyCharge GatewayShared::Reserve(int64_t bytes) {
@@ -136,7 +91,7 @@ ApiCall::ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
       ticket_(shared),
       exchange_(std::move(exchange)),
       body_(std::move(body)),
-      request_id_(ChooseId(exchange_->request())),
+      request_id_(ChooseRequestId(exchange_->request().Header("x-request-id"))),
       strand_(boost::asio::make_strand(shared.threads_.executor())) {}
 
 ApiCall::~ApiCall() {
@@ -181,32 +136,8 @@ void ApiCall::Post(std::function<void()> action) {
 
 void ApiCall::OnGone() {
   for (const auto& one : unary_) {
-    if (const auto context = one.lock()) context->TryCancel();
+    if (const auto call = one.lock()) call->OnGone();
   }
-}
-
-void ApiCall::Call(const std::string& method, const Message& request,
-                   std::unique_ptr<Message> reply, OnReply done, WhenGone when_gone) {
-  const auto call = std::make_shared<UnaryCall>();
-  call->context.AddMetadata(kIdHeader, request_id_);
-  bool own_buffer;
-  const grpc::Status packed = grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(
-      request, &call->sent, &own_buffer);
-  if (!packed.ok()) return Fail(client::FromGrpcStatus(packed));
-  if (when_gone == WhenGone::kCancel) {
-    unary_.emplace_back(std::shared_ptr<grpc::ClientContext>(call, &call->context));
-  }
-  const std::shared_ptr<Message> out = std::move(reply);
-  shared_.unary->UnaryCall(
-      &call->context, method, grpc::StubOptions(), &call->sent, &call->received,
-      [self = shared_from_this(), call, out,
-       done = std::move(done)](const grpc::Status& status) {
-        self->Post([call, out, done, status] {
-          const absl::Status end = status.ok() ? ParseReply(call->received, *out)
-                                               : client::FromGrpcStatus(status);
-          done(end, *out);
-        });
-      });
 }
 
 std::vector<HttpHeader> ApiCall::Headers() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One call of the HTTP API on its way: its exchange, the gRPC calls that carry it out,
-// and the order in which what comes from both is handled.
+// One call of the HTTP API on its way: its exchange, the calls of the service layer
+// that carry it out, and the order in which what comes from both is handled.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,17 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/message.h>
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 
 #include "absl/status/status.h"
-#include "mnemon/v1/generation.grpc.pb.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/engine.h"
 #include "server/gateway/gateway.h"
+#include "server/gateway/unary_call.h"
 #include "server/http/http_exchange.h"
+#include "server/service/service.h"
 
 namespace mnemon {
 
@@ -89,20 +86,14 @@ class GatewayShared {
     GatewayShared& shared_;
   };
 
-  GatewayShared(const Engine& engine_in,
-                const std::function<std::shared_ptr<grpc::Channel>()>& connect,
-                const GatewayOptions& options_in);
+  GatewayShared(Service& service_in, const GatewayOptions& options_in);
   // Waits until no call is left.
   ~GatewayShared();
 
-  const Engine& engine;
+  Service& service;
+  const Engine& engine;  // for facts of models and their texts
   const GatewayOptions options;
-  const std::shared_ptr<grpc::GenericStub> unary;
   const int64_t start_time;  // in seconds since 1970
-
-  // A stub for one stream. Connections take turns, since each has room for a number of
-  // streams alone, and unary calls have one of their own, which no stream holds up.
-  v1::Generation::Stub& generation();
 
   // Null: other calls take the memory. A charge may outlive this object.
   BodyCharge Reserve(int64_t bytes);
@@ -118,9 +109,6 @@ class GatewayShared {
   int64_t calls_ = 0;  // guarded by mutex_
   const std::shared_ptr<std::atomic<int64_t>> charged_ =
       std::make_shared<std::atomic<int64_t>>(0);
-  static constexpr size_t kConnections = 4;
-  std::vector<std::unique_ptr<v1::Generation::Stub>> generation_;  // constant
-  std::atomic<size_t> turn_ = 0;
   // On which calls do their work, so that the HTTP thread never waits.
   CallThreads threads_{2};
 };
@@ -140,9 +128,6 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   void Start();
 
  protected:
-  using OnReply =
-      std::function<void(const absl::Status&, const google::protobuf::Message&)>;
-
   virtual void Run() = 0;
   // The peer is gone: what is under way is cancelled. Nothing can be answered.
   virtual void OnGone();
@@ -153,11 +138,20 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   // Whether a call ends when the peer goes. One that makes something does not, or
   // nobody would know whether it has.
   enum class WhenGone { kCancel, kFinish };
-  // Calls the method "/mnemon.v1.Sessions/GetSession" with a request; `reply` is an
-  // empty message of the type that it answers with.
-  void Call(const std::string& method, const google::protobuf::Message& request,
-            std::unique_ptr<google::protobuf::Message> reply, OnReply done,
-            WhenGone when_gone = WhenGone::kCancel);
+  // Begins a call of `method`; `done` gets its end, on the strand.
+  template <class Request, class Response>
+  void Call(const UnaryMethod<Request, Response>& method, Request request,
+            typename MethodCall<Request, Response>::OnDone done,
+            WhenGone when_gone = WhenGone::kCancel) {
+    const auto call = std::make_shared<MethodCall<Request, Response>>(
+        shared_.service, method, std::move(request), request_id_,
+        [self = shared_from_this()](std::function<void()> work) {
+          self->Post(std::move(work));
+        },
+        std::move(done));
+    if (when_gone == WhenGone::kCancel) unary_.emplace_back(call);
+    call->Start(shared_.service.parts(), method);
+  }
 
   void Reply(const nlohmann::json& body);
   // An answer, or, behind the beginning of a stream, FailStream.
@@ -183,8 +177,8 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   const std::string request_id_;
   boost::asio::strand<CallThreads::Executor> strand_;
   bool gone_ = false;
-  bool answered_ = false;                                  // wholly, or its beginning
-  std::vector<std::weak_ptr<grpc::ClientContext>> unary_;  // under way
+  bool answered_ = false;                        // wholly, or its beginning
+  std::vector<std::weak_ptr<UnaryCall>> unary_;  // under way
 };
 
 }  // namespace mnemon

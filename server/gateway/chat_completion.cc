@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "server/engine/random.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
+#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {

@@ -88,7 +88,7 @@ Found FindRoute(const std::string& method, const std::string& path) {
     if (route.method != method) continue;
     found.make = [&route, id](GatewayShared& shared, Exchange exchange,
                               BodyCharge body) {
-      return MakeUnaryCall(route, id, shared, std::move(exchange), std::move(body));
+      return route.make(route, id, shared, std::move(exchange), std::move(body));
     };
   }
   return found;
@@ -96,10 +96,8 @@ Found FindRoute(const std::string& method, const std::string& path) {
 
 class HttpGateway final : public Gateway {
  public:
-  HttpGateway(const Engine& engine,
-              const std::function<std::shared_ptr<grpc::Channel>()>& connect,
-              const GatewayOptions& options)
-      : shared_(engine, connect, options) {}
+  HttpGateway(Service& service, const GatewayOptions& options)
+      : shared_(service, options) {}
 
   void Handle(Exchange exchange) override {
     const HttpRequest& request = exchange->request();
@@ -203,10 +201,8 @@ class HttpGateway final : public Gateway {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(
-    const Engine& engine,
-    const std::function<std::shared_ptr<grpc::Channel>()>& connect,
-    const GatewayOptions& options) try {
-  return std::make_unique<HttpGateway>(engine, connect, options);
+    Service& service, const GatewayOptions& options) try {
+  return std::make_unique<HttpGateway>(service, options);
 } catch (const std::system_error& failure) {
   return absl::ResourceExhaustedError(
       StrCat("the threads of the HTTP API: ", failure.what()));

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The HTTP API: JSON calls in the form of OpenAI's API and calls on sessions. Each is
-// carried out by gRPC calls within the process, so limits, errors, metrics and log
-// lines are those of gRPC calls. docs/http_api.md describes it for callers.
+// carried out by calls of the service layer, so limits, errors, metrics and log lines
+// are those of gRPC calls. docs/http_api.md describes it for callers.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/engine/engine.h"
 #include "server/http/http_exchange.h"
-
-namespace grpc {
-class Channel;
-}
+#include "server/service/service.h"
 
 namespace mnemon {
 
@@ -35,13 +31,10 @@ struct GatewayOptions {
 // Safe for concurrent use, but for the destructor.
 class Gateway {
  public:
-  // `connect`: RpcServer::LocalChannel; called for each connection, before Create
-  // returns. `engine`, which tells facts of models, and that server outlive the
-  // gateway. RESOURCE_EXHAUSTED when its threads cannot be started.
-  static absl::StatusOr<std::unique_ptr<Gateway>> Create(
-      const Engine& engine,
-      const std::function<std::shared_ptr<grpc::Channel>()>& connect,
-      const GatewayOptions& options);
+  // `service` outlives the gateway. RESOURCE_EXHAUSTED when its threads cannot be
+  // started.
+  static absl::StatusOr<std::unique_ptr<Gateway>> Create(Service& service,
+                                                         const GatewayOptions& options);
   // Waits for the calls under way. REQUIRES: HttpServer::Stop has returned, so that
   // they end.
   virtual ~Gateway() = default;

@@ -46,10 +46,11 @@ void GenerationJob::StartReaders() {
   const std::shared_ptr<ApiCall> self = shared_from_this();
   for (size_t i = 0; i < requests.size(); ++i) {
     readers_[i] = GenerationReader::Start(
-        shared().generation(), std::move(requests[i]), request_id(),
+        shared().service, std::move(requests[i]), request_id(),
         {.post = [this, self](std::function<void()> work) { Post(std::move(work)); },
          .on_message = [this, i](const auto& message) { OnMessage(i, message); },
-         .on_end = [this, i](const auto& status) { OnEnd(i, status); }});
+         .on_end = [this, i](const auto& status) { OnEnd(i, status); },
+         .on_lost = [this] { exchange().Abort(); }});
   }
 }
 

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT
-// One gRPC call of Generate within the process, read message by message: the server
-// sends the next one once it is asked for, so a slow peer pauses its session alone.
+// One call of Generate, read message by message: the next one is made once it is asked
+// for, so a slow peer pauses its session alone.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include <grpcpp/client_context.h>
-
 #include "absl/status/status.h"
-#include "mnemon/v1/generation.grpc.pb.h"
+#include "mnemon/v1/generation.pb.h"
+#include "server/gateway/unary_call.h"
+#include "server/service/service.h"
 
 namespace mnemon {
 
-// Next, Cancel and the callbacks run on one strand, by `post`.
+// Next, Cancel and the callbacks run on one strand, by `post`; on_lost on any thread.
 class GenerationReader {
  public:
   struct Events {
-    // Runs what it is given on the strand.
-    std::function<void(std::function<void()>)> post;
+    PostToStrand post;
     std::function<void(const v1::GenerateResponse&)> on_message;
     // Once, behind the last message.
     std::function<void(const absl::Status&)> on_end;
+    // In place of on_end, where memory has run out for it. Does not throw.
+    std::function<void()> on_lost;
   };
 
-  // Starts the call, and reads its first message. What `events` hold is released after
+  // Starts the call; its first message follows. What `events` hold is released after
   // on_end.
-  static std::shared_ptr<GenerationReader> Start(v1::Generation::Stub& stub,
+  static std::shared_ptr<GenerationReader> Start(const Service& service,
                                                  v1::GenerateRequest request,
                                                  const std::string& request_id,
                                                  Events events);
   virtual ~GenerationReader() = default;
 
-  // Reads the next message. Once behind each on_message.
+  // The next message follows. Once behind each on_message.
   virtual void Next() = 0;
   // Ends the call; on_end follows.
   virtual void Cancel() = 0;

@@ -10,14 +10,13 @@
 namespace mnemon {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 using nlohmann::json;
 
 // Those with a form of their own: times, durations, masks.
-bool IsWellKnown(const Descriptor& type) {
+bool IsWellKnown(const google::protobuf::Descriptor& type) {
   return type.file()->package() == "google.protobuf";
 }
 
@@ -81,7 +80,7 @@ std::string FieldOf(const std::string& fault) {
 }  // namespace
 
 json ToJson(const Message& message) {
-  const Descriptor& type = *message.GetDescriptor();
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
   if (IsWellKnown(type)) return WellKnown(message);
   const Reflection& reflection = *message.GetReflection();
   json out = json::object();

@@ -11,7 +11,6 @@
 namespace mnemon {
 namespace {
 
-using google::protobuf::Message;
 using nlohmann::json;
 
 class ModelsCall final : public ApiCall {
@@ -25,26 +24,24 @@ class ModelsCall final : public ApiCall {
     if (!name_.empty()) {
       v1::GetModelRequest request;
       request.set_name(StrCat("models/", name_));
-      return Call("/mnemon.v1.Models/GetModel", request, std::make_unique<v1::Model>(),
-                  [this](const absl::Status& status, const Message& reply) {
+      return Call(kGetModel, std::move(request),
+                  [this](const absl::Status& status, const v1::Model& reply) {
                     if (!status.ok()) return Fail(status);
                     Reply(ModelJson(reply));
                   });
     }
-    Call("/mnemon.v1.Models/ListModels", v1::ListModelsRequest(),
-         std::make_unique<v1::ListModelsResponse>(),
-         [this](const absl::Status& status, const Message& reply) {
+    Call(kListModels, v1::ListModelsRequest(),
+         [this](const absl::Status& status, const v1::ListModelsResponse& reply) {
            if (!status.ok()) return Fail(status);
            json models = json::array();
-           for (const v1::Model& model :
-                dynamic_cast<const v1::ListModelsResponse&>(reply).models()) {
+           for (const v1::Model& model : reply.models()) {
              models.push_back(ModelJson(model));
            }
            Reply({{"object", "list"}, {"data", std::move(models)}});
          });
   }
 
-  json ModelJson(const Message& model) {
+  json ModelJson(const v1::Model& model) {
     json facts = ToJson(model);
     return {{"id", ModelName(facts["name"].get<std::string>())},
             {"object", "model"},

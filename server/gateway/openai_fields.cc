@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/strings.h"
-#include "server/engine/random.h"
+#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {

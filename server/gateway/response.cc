@@ -13,15 +13,14 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/sessions.pb.h"
-#include "server/engine/random.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
+#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {
 
-using google::protobuf::Message;
 using nlohmann::json;
 
 constexpr int32_t kDefaultOutputTokens = 256;
@@ -138,24 +137,23 @@ class Response final : public GenerationJob {
   void Prepare(std::function<void()> next) override {
     const std::string id = SessionOf(id_).substr(std::string_view("sessions/").size());
     auto done = [this, next = std::move(next)](const absl::Status& status,
-                                               const Message& reply) {
+                                               const v1::Session& reply) {
       if (!status.ok()) return Fail(InOwnTerms(status));
       made_ = true;
       if (gone()) return Discard();
-      SetSession(dynamic_cast<const v1::Session&>(reply), next);
+      SetSession(reply, next);
     };
     if (previous_.empty()) {
       v1::CreateSessionRequest create;
       create.set_session_id(id);
       create.mutable_session()->set_model(requests().front().model());
-      return Call("/mnemon.v1.Sessions/CreateSession", create,
-                  std::make_unique<v1::Session>(), std::move(done), WhenGone::kFinish);
+      return Call(kCreateSession, std::move(create), std::move(done),
+                  WhenGone::kFinish);
     }
     v1::ForkSessionRequest fork;
     fork.set_name(SessionOf(previous_));
     fork.set_session_id(id);
-    Call("/mnemon.v1.Sessions/ForkSession", fork, std::make_unique<v1::Session>(),
-         std::move(done), WhenGone::kFinish);
+    Call(kForkSession, std::move(fork), std::move(done), WhenGone::kFinish);
   }
 
   void SetSession(const v1::Session& session, const std::function<void()>& next) {
@@ -182,9 +180,8 @@ class Response final : public GenerationJob {
     request.set_name(SessionOf(id_));
     request.set_allow_missing(true);
     Call(
-        "/mnemon.v1.Sessions/DeleteSession", request,
-        std::make_unique<google::protobuf::Empty>(),
-        [](const absl::Status&, const Message&) {}, WhenGone::kFinish);
+        kDeleteSession, std::move(request), [](const auto&, const auto&) {},
+        WhenGone::kFinish);
   }
 
   std::string Take(size_t, const v1::GenerateResponse& message) override {
@@ -218,8 +215,8 @@ class Response final : public GenerationJob {
     v1::RewindSessionRequest rewind;
     rewind.set_name(SessionOf(id_));
     rewind.set_token_count(finish_->token_count() - beyond);
-    Call("/mnemon.v1.Sessions/RewindSession", rewind, std::make_unique<v1::Session>(),
-         [this, next = std::move(next)](const absl::Status& status, const Message&) {
+    Call(kRewindSession, std::move(rewind),
+         [this, next = std::move(next)](const absl::Status& status, const auto&) {
            if (!status.ok()) return Abandon(status);
            next();
          });
@@ -401,9 +398,8 @@ class DeleteResponse final : public ApiCall {
     }
     v1::DeleteSessionRequest request;
     request.set_name(SessionOf(id_));
-    Call("/mnemon.v1.Sessions/DeleteSession", request,
-         std::make_unique<google::protobuf::Empty>(),
-         [this](const absl::Status& status, const Message&) {
+    Call(kDeleteSession, std::move(request),
+         [this](const absl::Status& status, const auto&) {
            if (absl::IsNotFound(status)) return Fail(NoResponse(id_, "response_id"));
            if (!status.ok()) return Fail(status);
            Reply({{"id", id_}, {"object", "response"}, {"deleted", true}});

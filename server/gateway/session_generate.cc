@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/engine/random.h"
 #include "server/gateway/generation_job.h"
 #include "server/gateway/jobs.h"
 #include "server/gateway/message_json.h"
+#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {

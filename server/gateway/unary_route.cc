@@ -2,9 +2,10 @@
 #include "server/gateway/unary_route.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
-#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include "base/error.h"
 #include "base/quote.h"
@@ -43,18 +44,8 @@ std::string Unescaped(std::string_view text) {
   return out;
 }
 
-// The request or reply of "/mnemon.v1.Sessions/GetSession", empty.
-std::unique_ptr<Message> NewMessage(std::string_view rpc, bool reply) {
-  std::string name(rpc.substr(1));
-  std::replace(name.begin(), name.end(), '/', '.');
-  const auto* const method =
-      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
-  const auto* const type = reply ? method->output_type() : method->input_type();
-  return std::unique_ptr<Message>(
-      google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
-}
-
-class UnaryRouteCall final : public ApiCall {
+// What does not depend on the method.
+class UnaryRouteCall : public ApiCall {
  public:
   UnaryRouteCall(const UnaryRoute& route, std::string id, GatewayShared& shared,
                  std::shared_ptr<HttpExchange> exchange, BodyCharge body)
@@ -62,17 +53,7 @@ class UnaryRouteCall final : public ApiCall {
         route_(route),
         id_(std::move(id)) {}
 
- private:
-  void Run() override {
-    std::unique_ptr<Message> message = NewMessage(route_.rpc, false);
-    if (const absl::Status status = Fill(*message); !status.ok()) return Fail(status);
-    Call(std::string(route_.rpc), *message, NewMessage(route_.rpc, true),
-         [this](const absl::Status& status, const Message& reply) {
-           if (!status.ok()) return Fail(status);
-           Reply(ToJson(reply));
-         });
-  }
-
+ protected:
   absl::Status Fill(Message& message) const {
     nlohmann::json fields = nlohmann::json::object();
     if (route_.method == "GET" || route_.method == "DELETE") {
@@ -85,6 +66,7 @@ class UnaryRouteCall final : public ApiCall {
     return FromJson(fields, message);
   }
 
+ private:
   void SetName(nlohmann::json& fields) const {
     const std::string_view path = route_.name_field;
     const size_t dot = path.find('.');
@@ -100,25 +82,56 @@ class UnaryRouteCall final : public ApiCall {
   const std::string id_;
 };
 
+template <const auto& method>
+class MethodRouteCall final : public UnaryRouteCall {
+ public:
+  using UnaryRouteCall::UnaryRouteCall;
+
+ private:
+  using Method = std::remove_cvref_t<decltype(method)>;
+
+  void Run() override {
+    typename Method::Request message;
+    if (const absl::Status status = Fill(message); !status.ok()) return Fail(status);
+    Call(method, std::move(message),
+         [this](const absl::Status& status, const typename Method::Response& reply) {
+           if (!status.ok()) return Fail(status);
+           Reply(ToJson(reply));
+         });
+  }
+};
+
+template <const auto& method>
+UnaryRoute Route(std::string_view http, std::string_view path,
+                 std::string_view name_field) {
+  return {.method = http,
+          .path = path,
+          .name_field = name_field,
+          .make = [](const UnaryRoute& route, std::string id, GatewayShared& shared,
+                     std::shared_ptr<HttpExchange> exchange,
+                     BodyCharge body) -> std::shared_ptr<ApiCall> {
+            return std::make_shared<MethodRouteCall<method>>(
+                route, std::move(id), shared, std::move(exchange), std::move(body));
+          }};
+}
+
 }  // namespace
 
 const std::vector<UnaryRoute>& UnaryRoutes() {
   static const std::vector<UnaryRoute> routes = {
-      {"POST", "/v1/sessions", "/mnemon.v1.Sessions/CreateSession", ""},
-      {"GET", "/v1/sessions", "/mnemon.v1.Sessions/ListSessions", ""},
-      {"GET", "/v1/sessions/*", "/mnemon.v1.Sessions/GetSession", "name"},
-      {"PATCH", "/v1/sessions/*", "/mnemon.v1.Sessions/UpdateSession", "session.name"},
-      {"DELETE", "/v1/sessions/*", "/mnemon.v1.Sessions/DeleteSession", "name"},
-      {"GET", "/v1/sessions/*/history", "/mnemon.v1.Sessions/GetSessionHistory",
-       "name"},
-      {"POST", "/v1/sessions/*/fork", "/mnemon.v1.Sessions/ForkSession", "name"},
-      {"POST", "/v1/sessions/*/rewind", "/mnemon.v1.Sessions/RewindSession", "name"},
-      {"POST", "/v1/sessions/*/checkpoint", "/mnemon.v1.Sessions/CheckpointSession",
-       "name"},
-      {"POST", "/v1/sessions/*/verify", "/mnemon.v1.Sessions/VerifySession", "name"},
-      {"POST", "/v1/tokenize", "/mnemon.v1.Generation/Tokenize", ""},
-      {"POST", "/v1/detokenize", "/mnemon.v1.Generation/Detokenize", ""},
-      {"POST", "/v1/predict", "/mnemon.v1.Generation/Predict", ""},
+      Route<kCreateSession>("POST", "/v1/sessions", ""),
+      Route<kListSessions>("GET", "/v1/sessions", ""),
+      Route<kGetSession>("GET", "/v1/sessions/*", "name"),
+      Route<kUpdateSession>("PATCH", "/v1/sessions/*", "session.name"),
+      Route<kDeleteSession>("DELETE", "/v1/sessions/*", "name"),
+      Route<kGetSessionHistory>("GET", "/v1/sessions/*/history", "name"),
+      Route<kForkSession>("POST", "/v1/sessions/*/fork", "name"),
+      Route<kRewindSession>("POST", "/v1/sessions/*/rewind", "name"),
+      Route<kCheckpointSession>("POST", "/v1/sessions/*/checkpoint", "name"),
+      Route<kVerifySession>("POST", "/v1/sessions/*/verify", "name"),
+      Route<kTokenize>("POST", "/v1/tokenize", ""),
+      Route<kDetokenize>("POST", "/v1/detokenize", ""),
+      Route<kPredict>("POST", "/v1/predict", ""),
   };
   return routes;
 }
@@ -137,14 +150,6 @@ bool Matches(std::string_view pattern, std::string_view path, std::string& id) {
   if (found.find('/') != std::string_view::npos) return false;
   id = found;
   return true;
-}
-
-std::shared_ptr<ApiCall> MakeUnaryCall(const UnaryRoute& route, const std::string& id,
-                                       GatewayShared& shared,
-                                       std::shared_ptr<HttpExchange> exchange,
-                                       BodyCharge body) {
-  return std::make_shared<UnaryRouteCall>(route, id, shared, std::move(exchange),
-                                          std::move(body));
 }
 
 absl::StatusOr<nlohmann::json> ParseQuery(std::string_view query) {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The HTTP paths that stand for one unary gRPC call each, as a table.
+// The HTTP paths that stand for one unary method each, as a table.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <google/protobuf/message.h>
 
 #include "absl/status/statusor.h"
 #include "server/gateway/api_call.h"
@@ -19,9 +17,12 @@ struct UnaryRoute {
   std::string_view method;  // of HTTP
   // "/v1/sessions/*/fork": '*' is the id in the resource name.
   std::string_view path;
-  std::string_view rpc;  // "/mnemon.v1.Sessions/ForkSession"
   // The field of the request that gets "sessions/ID", as a path; empty: none.
   std::string_view name_field;
+  std::shared_ptr<ApiCall> (*make)(const UnaryRoute& route, std::string id,
+                                   GatewayShared& shared,
+                                   std::shared_ptr<HttpExchange> exchange,
+                                   BodyCharge body);
 };
 
 // Fields come from the body, a JSON object or empty, or, of a GET or DELETE, from the
@@ -30,11 +31,6 @@ const std::vector<UnaryRoute>& UnaryRoutes();
 
 // Whether `path` is one of `pattern`; `id` gets what stands for '*'.
 bool Matches(std::string_view pattern, std::string_view path, std::string& id);
-
-std::shared_ptr<ApiCall> MakeUnaryCall(const UnaryRoute& route, const std::string& id,
-                                       GatewayShared& shared,
-                                       std::shared_ptr<HttpExchange> exchange,
-                                       BodyCharge body);
 
 // The values of a query, "a=1&b=%20", as a JSON object of strings. INVALID_ARGUMENT for
 // a name that comes twice, and more than 32 of them.

@@ -244,7 +244,7 @@ class PrometheusMetrics final : public Metrics {
   } catch (const std::bad_alloc&) {
   }
 
-  void OnCallEnded(const RpcRecord& call) override try {
+  void OnCallEnded(const AccessRecord& call) override try {
     const Labels labels = {{"grpc_method", call.method},
                            {"grpc_status", StatusName(call)}};
     rpc_duration_.Add(labels, buckets::kRpc).Observe(call.total.count());

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "server/engine/engine.h"
-#include "server/engine/observer.h"
-#include "server/rpc/rpc_record.h"
+#include "server/requests/observer.h"
+#include "server/service/access_record.h"
 #include "server/transport/connection_table.h"
 
 namespace mnemon {

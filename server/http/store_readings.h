@@ -6,7 +6,7 @@
 
 #include <prometheus/metric_family.h>
 
-#include "server/engine/store_stats.h"
+#include "server/durability/store_stats.h"
 
 namespace mnemon {
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-#include <functional>
+#include <chrono>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/admin.grpc.pb.h"
-#include "server/rpc/admission.h"
-#include "server/rpc/call_context.h"
-#include "server/rpc/drain.h"
-#include "server/rpc/guard.h"
-#include "server/rpc/messages.h"
+#include "server/rpc/reactors.h"
 #include "server/rpc/services.h"
+#include "server/rpc/status_mapping.h"
+#include "server/service/drain.h"
+#include "server/service/guard.h"
+#include "server/service/messages/messages.h"
 #include "server/transport/peer_text.h"
 
 namespace mnemon {
@@ -35,6 +34,13 @@ absl::StatusOr<milliseconds> GraceOf(const v1::DrainRequest& request,
   return grace;
 }
 
+template <class Body>
+Unary* Answer(Context* context, const Body& body) {
+  Unary* const reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(Guarded(body), {}, context));
+  return reactor;
+}
+
 // Finished once: by the drain, or by its caller's end, whichever comes first. It is no
 // open call, for which the drain would wait.
 class DrainReactor final : public Unary {
@@ -45,7 +51,8 @@ class DrainReactor final : public Unary {
         id_(drain.Join(grace, [this] { Finish(grpc::Status::OK); })) {}
 
   void OnCancel() override {
-    if (drain_.Leave(id_)) Finish(ToGrpcStatus(EndOfCaller(*context_), {}, context_));
+    if (drain_.Leave(id_))
+      Finish(ToGrpcStatus(EndOfCaller(*CallerOf(context_)), {}, context_));
   }
 
   void OnDone() override { delete this; }
@@ -63,7 +70,7 @@ class AdminService final : public v1::Admin::CallbackService {
 
   Unary* GetLoad(Context* context, const v1::GetLoadRequest*,
                  v1::Load* response) override {
-    return Answer(context, {}, [&]() -> absl::Status {
+    return Answer(context, [&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(CheckPeer(*context));
       ToMessage(engine_.Stats(), *response);
       return absl::OkStatus();
@@ -80,7 +87,7 @@ class AdminService final : public v1::Admin::CallbackService {
                      ": new work is refused, calls have ", grace.count(), " ms"));
       return absl::OkStatus();
     });
-    if (!status.ok()) return Answer(context, {}, [&] { return status; });
+    if (!status.ok()) return Answer(context, [&] { return status; });
     return MakeReactor<DrainReactor>(context, drain_, context, grace);
   }
 
@@ -99,32 +106,6 @@ class AdminService final : public v1::Admin::CallbackService {
 };
 
 }  // namespace
-
-void ToMessage(const EngineStats& stats, v1::Load& out) {
-  int64_t queue_capacity = 0, session_capacity = 0, state_capacity_bytes = 0;
-  std::chrono::duration<double> wait{};
-  for (const ModelStats& model : stats.models) {
-    queue_capacity += model.max_waiting;
-    session_capacity += model.session_capacity;
-    state_capacity_bytes += model.state_capacity_bytes;
-    wait = std::max(wait, model.wait);
-  }
-  out.set_running_call_count(stats.running);
-  out.set_queued_call_count(stats.queued);
-  out.set_queue_capacity(queue_capacity);
-  out.set_session_count(stats.sessions);
-  out.set_session_capacity(session_capacity);
-  out.set_state_size_bytes(stats.state_bytes);
-  out.set_state_capacity_bytes(state_capacity_bytes);
-  // An estimate, of which a year is as much as for ever.
-  const std::chrono::duration<double> most = std::chrono::hours(24 * 365);
-  SetDuration(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(wait, most)),
-      *out.mutable_queue_duration());
-  out.set_computed_token_count(stats.tokens_computed);
-  out.set_generated_token_count(stats.tokens_generated);
-  out.set_draining(stats.draining);
-}
 
 std::unique_ptr<grpc::Service> MakeAdminService(const Engine& engine, Drain& drain,
                                                 const AdminOptions& options) {

@@ -27,11 +27,10 @@ constexpr std::string_view kOurPackage = "mnemon.v1.";
 // The call is shared: context and interceptor are released in no fixed order.
 class CallContext final : public grpc::CallbackServerContext {
  public:
-  void Attach(std::shared_ptr<RpcCall> call) { call_ = std::move(call); }
-  RpcCall* call() const { return call_.get(); }
+  RpcCaller& caller() { return caller_; }
 
  private:
-  std::shared_ptr<RpcCall> call_;  // constant once a handler runs
+  RpcCaller caller_{*this};
 };
 
 // gRPC's class for calls of unknown methods is final, so those keep its own context.
@@ -69,35 +68,33 @@ std::string KnownMethod(const char* path) {
 
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
-  CallInterceptor(grpc::experimental::ServerRpcInfo* info, CallObserver* observer,
+  CallInterceptor(grpc::experimental::ServerRpcInfo* info, const AccessLog& access_log,
                   const ConnectionTable& connections)
-      : observer_(observer),
+      : access_log_(access_log),
         connection_(connections.Find(PeerText(info->server_context()->peer()))),
         method_(KnownMethod(info->method())),
         health_(IsHealth(method_)),
         one_request_(info->type() == grpc::experimental::ServerRpcInfo::Type::UNARY ||
                      info->type() ==
                          grpc::experimental::ServerRpcInfo::Type::SERVER_STREAMING),
-        call_(std::make_shared<RpcCall>(method_, connection_)) {
+        call_(std::make_shared<RpcCall>(method_)) {
     if (connection_ != nullptr) connection_->OnCallBegan();
     if (auto* context = dynamic_cast<CallContext*>(info->server_context())) {
-      context->Attach(call_);
+      context->caller().Attach(call_, connection_);
     }
-    if (observer_ != nullptr) observer_->OnCallStarted(method_);
+    access_log_.Begin(method_);
   }
 
   // gRPC releases a call on a thread of its own, so the thread that calls Finish never
   // waits for log or metrics.
   ~CallInterceptor() override {
-    call_->End(absl::StatusCode::kCancelled);
-    const RpcRecord record = call_->TakeRecord();
+    // Probes come every few seconds.
+    const AccessRecord record =
+        access_log_.End(*call_, health_ ? LogLevel::kDebug : LogLevel::kInfo);
     if (connection_ != nullptr) {
       connection_->OnCallEnded(record.status == absl::StatusCode::kCancelled,
                                record.received_bytes);
     }
-    // Probes come every few seconds.
-    LogCall(health_ ? LogLevel::kDebug : LogLevel::kInfo, record);
-    if (observer_ != nullptr) observer_->OnCallEnded(record);
   }
 
   void Intercept(InterceptorBatchMethods* methods) override {
@@ -202,7 +199,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 
   bool IsOurs() const { return method_.rfind(kOurPackage, 0) == 0; }
 
-  CallObserver* const observer_;  // may be null
+  const AccessLog& access_log_;
   // That the call came by; null when it has already ended.
   const std::shared_ptr<Connection> connection_;
   const std::string method_;
@@ -214,24 +211,23 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  Factory(std::shared_ptr<CallObserver> observer, const ConnectionTable& connections)
-      : observer_(std::move(observer)), connections_(connections) {}
+  Factory(const AccessLog& access_log, const ConnectionTable& connections)
+      : access_log_(access_log), connections_(connections) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
-    return new CallInterceptor(info, observer_.get(), connections_);
+    return new CallInterceptor(info, access_log_, connections_);
   }
 
  private:
-  // The server owns this factory, so it outlives every call.
-  const std::shared_ptr<CallObserver> observer_;
+  const AccessLog& access_log_;
   const ConnectionTable& connections_;
 };
 
 }  // namespace
 
-RpcCall* CallOf(grpc::ServerContextBase* context) {
-  const auto* own = dynamic_cast<CallContext*>(context);
-  return own == nullptr ? nullptr : own->call();
+RpcCaller* CallerOf(grpc::ServerContextBase* context) {
+  auto* const own = dynamic_cast<CallContext*>(context);
+  return own == nullptr || own->caller().call() == nullptr ? nullptr : &own->caller();
 }
 
 std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator() {
@@ -239,9 +235,8 @@ std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator() {
 }
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallInterceptors(std::shared_ptr<CallObserver> observer,
-                     const ConnectionTable& connections) {
-  return std::make_unique<Factory>(std::move(observer), connections);
+MakeCallInterceptors(const AccessLog& access_log, const ConnectionTable& connections) {
+  return std::make_unique<Factory>(access_log, connections);
 }
 
 }  // namespace mnemon

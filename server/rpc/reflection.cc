@@ -15,8 +15,9 @@
 #include "base/strings.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/rpc/guard.h"
-#include "server/rpc/messages.h"
+#include "server/rpc/status_mapping.h"
+#include "server/service/guard.h"
+#include "server/service/messages/messages.h"
 
 namespace mnemon {
 namespace {

@@ -2,12 +2,10 @@
 #include "server/rpc/server.h"
 
 #include <climits>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,14 +16,8 @@
 #include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/engine/engine_errors.h"
-#include "server/engine/random.h"
-#include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
-#include "server/rpc/drain.h"
-#include "server/rpc/handler_threads.h"
 #include "server/rpc/library_logs.h"
-#include "server/rpc/open_calls.h"
 #include "server/rpc/reflection.h"
 #include "server/rpc/services.h"
 #include "server/rpc/transport.h"
@@ -36,8 +28,6 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// Of a stream on a local channel, in bytes.
-constexpr int kLocalWindow = 1024;
 constexpr char kReadiness[] = "mnemon.v1.Generation";
 // For unary calls and open transports, once no stream is left.
 constexpr milliseconds kClosingTime{200};
@@ -72,34 +62,17 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
 
 class GrpcServer final : public RpcServer {
  public:
-  GrpcServer(Engine& engine, const RpcOptions& options)
-      : engine_(engine),
-        idle_timeout_(options.idle_timeout),
-        unready_(options.unready),
-        own_attended_(Clock::Real(), kIdlePeriod),
-        attended_(options.attended != nullptr ? *options.attended : own_attended_),
-        calls_(attended_),
-        admission_(options.max_calls_per_second, Clock::Real()),
-        drain_(calls_, {.refuse =
-                            [this] {
-                              engine_.Drain();
-                              UpdateReadiness();
-                            },
-                        .end_idle = [this] { EndIdleCalls(); },
-                        .save = [this](auto deadline) { SaveSessions(deadline); },
-                        .waiting = [this] { return TextOf(engine_.waiters()); }}) {
-    const CallServices shared{.engine = engine,
-                              .calls = calls_,
-                              .admission = admission_,
-                              .handlers = handlers_};
-    services_.push_back(MakeGenerationService(shared));
-    services_.push_back(MakeSessionsService(shared));
-    services_.push_back(MakeModelsService(engine));
+  GrpcServer(Service& service, const RpcOptions& options)
+      : service_(service), unready_(options.unready) {
+    const CallServices& parts = service.parts();
+    services_.push_back(MakeGenerationService(parts));
+    services_.push_back(MakeSessionsService(parts));
+    services_.push_back(MakeModelsService(parts));
     std::vector<std::string> names = {"mnemon.v1.Generation", "mnemon.v1.Models",
                                       "mnemon.v1.Sessions"};
     if (options.admin != AdminPeers::kNone) {
       services_.push_back(
-          MakeAdminService(engine, drain_,
+          MakeAdminService(parts.engine, service.drain(),
                            {.only_loopback = options.admin == AdminPeers::kLoopback,
                             .grace = options.grace}));
       names.insert(names.begin(), "mnemon.v1.Admin");
@@ -107,17 +80,13 @@ class GrpcServer final : public RpcServer {
     if (options.reflection) services_.push_back(MakeReflectionService(names));
   }
 
-  void SaveSessions(SteadyClock::time_point deadline) {
-    if (engine_.SaveSessions(deadline)) return;
-    LogWarning("not all states of sessions were saved: they will be computed again");
-  }
-
   ~GrpcServer() override {
-    if (server_ != nullptr) Shutdown(milliseconds(0));
+    if (server_ == nullptr) return;
+    Shutdown(milliseconds(0));
+    service_.TellOfDrain(nullptr);
   }
 
   absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
-    MNEMON_RETURN_IF_ERROR(drain_.Start());
     MNEMON_ASSIGN_OR_RETURN(transport_, Transport::Open(address, options));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
@@ -127,7 +96,7 @@ class GrpcServer final : public RpcServer {
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
     interceptors.push_back(
-        MakeCallInterceptors(options.observer, transport_->connections()));
+        MakeCallInterceptors(service_.access_log(), transport_->connections()));
     builder.SetContextAllocator(MakeContextAllocator());
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     // Beyond our own limits, because it ends streams at random.
@@ -135,22 +104,11 @@ class GrpcServer final : public RpcServer {
         static_cast<size_t>(2 * options.max_bytes_in_flight)));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return ListenFailed(address, "listen");
-    return transport_->Start(options.local_channel ? local_name_ : "");
+    service_.TellOfDrain([this] { UpdateReadiness(); });
+    return transport_->Start();
   }
 
   int port() const override { return transport_->port(); }
-
-  std::shared_ptr<grpc::Channel> LocalChannel() override {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // A reader that does not read holds its call up soon: what it has not asked for is
-    // a message or two. Of one that is larger the rest comes once it is being read.
-    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLocalWindow);
-    arguments.SetMaxReceiveMessageSize(-1);
-    return grpc::CreateCustomChannel(StrCat("unix-abstract:", local_name_),
-                                     grpc::InsecureChannelCredentials(), arguments);
-  }
 
   ConnectionCounts connections() const override {
     return transport_->connections().counts();
@@ -165,7 +123,7 @@ class GrpcServer final : public RpcServer {
   }
 
   void UpdateReadiness() override {
-    const EngineStats now = engine_.Stats();
+    const EngineStats now = service_.parts().engine.Stats();
     const bool process = WhyUnreachable().empty() && WhyNotAccepting().empty() &&
                          (!unready_ || unready_().empty());
     bool any = false;
@@ -177,18 +135,9 @@ class GrpcServer final : public RpcServer {
     SetServing(kReadiness, any);
   }
 
-  void EndIdleCalls() override {
-    attended_.Attend();
-    calls_.EndIdle(idle_timeout_, engine_errors::CallerIdle(idle_timeout_));
-  }
-
-  size_t open_calls() const override { return calls_.size(); }
-
-  void BeginDrain(milliseconds grace) override { drain_.Begin(grace); }
-
   void Shutdown(milliseconds grace) override {
-    drain_.Begin(grace);
-    drain_.Wait();
+    service_.drain().Begin(grace);
+    service_.drain().Wait();
     std::lock_guard lock(shutdown_mutex_);
     if (closed_) return;
     transport_->StopAccepting(2 * kClosingTime);
@@ -208,22 +157,12 @@ class GrpcServer final : public RpcServer {
     server_->GetHealthCheckService()->SetServingStatus(service, serving);
   }
 
-  Engine& engine_;
-  const milliseconds idle_timeout_;
+  Service& service_;
   const std::function<std::string()> unready_;
-  AttendedClock own_attended_;
-  AttendedClock& attended_;
-  OpenCalls calls_;
-  Admission admission_;
-  Drain drain_;
-  HandlerThreads handlers_;
   // Constant once Listen has returned.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<grpc::Server> server_;
-  // Of LocalChannel. gRPC's transport within a process is no way for it: in 1.51 the
-  // last message of a stream is lost where nobody reads when it is sent.
-  const std::string local_name_ = "mnemon-" + RandomId();
 
   std::mutex shutdown_mutex_;
   bool closed_ = false;  // guarded by shutdown_mutex_
@@ -245,31 +184,18 @@ absl::Status CheckOptions(const RpcOptions& options) {
   if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
     return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");
   }
-  if (options.idle_timeout.count() < 1) {
-    return InvalidField("idle_timeout", "idle_timeout must be >= 1 ms");
-  }
-  if (!std::isfinite(options.max_calls_per_second) ||
-      options.max_calls_per_second < 0) {
-    return InvalidField("max_calls_per_second",
-                        "max_calls_per_second must be finite and >= 0");
-  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Service& service,
                                                             const RpcOptions& options) {
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.listen, "listen"));
   InstallLibraryLogs();
-  std::unique_ptr<GrpcServer> server;
-  try {
-    server = std::make_unique<GrpcServer>(engine, options);
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(StrCat("no thread for calls: ", error.what()));
-  }
+  auto server = std::make_unique<GrpcServer>(service, options);
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
   server->UpdateReadiness();
   return server;

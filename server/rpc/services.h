@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The services of mnemon.v1 over an engine, one factory each. Methods that a later
+// The services of mnemon.v1 as gRPC calls them, one factory each. Methods that a later
 // version brings are not overridden: gRPC's generated base answers UNIMPLEMENTED, and
 // the interceptor of call_context.h adds the details. What is passed outlives the
 // services.
@@ -11,14 +11,14 @@
 #include <grpcpp/impl/service_type.h>
 
 #include "server/engine/engine.h"
-#include "server/rpc/drain.h"
-#include "server/rpc/reactors.h"
+#include "server/service/call_services.h"
+#include "server/service/drain.h"
 
 namespace mnemon {
 
-std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& shared);
-std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& shared);
-std::unique_ptr<grpc::Service> MakeModelsService(const Engine& engine);
+std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& parts);
+std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& parts);
+std::unique_ptr<grpc::Service> MakeModelsService(const CallServices& parts);
 
 struct AdminOptions {
   bool only_loopback = true;  // others are refused: PERMISSION_DENIED, NOT_LOOPBACK

@@ -70,17 +70,11 @@ void Transport::AddTo(grpc::ServerBuilder& builder) {
   poll_threads_.AddTo(builder);
 }
 
-absl::Status Transport::Start(const std::string& local_name) {
+absl::Status Transport::Start() {
   MNEMON_RETURN_IF_ERROR(poll_threads_.Start());
   MNEMON_RETURN_IF_ERROR(watch_.Start());
-  const auto hand_over = [this](Descriptor accepted) {
-    HandOverLater(std::move(accepted));
-  };
-  MNEMON_RETURN_IF_ERROR(listener_->Start(hand_over));
-  if (!local_name.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(local_listener_, LocalListener::Open(local_name));
-    MNEMON_RETURN_IF_ERROR(local_listener_->Start(hand_over));
-  }
+  MNEMON_RETURN_IF_ERROR(listener_->Start(
+      [this](Descriptor accepted) { HandOverLater(std::move(accepted)); }));
   MNEMON_ASSIGN_OR_RETURN(probe_,
                           PortProbe::Start(listener_->own_address(), table_,
                                            {.reopen = [this] { listener_->Reopen(); },
@@ -110,7 +104,6 @@ void Transport::HandOver(Descriptor accepted) {
 void Transport::StopAccepting(std::chrono::milliseconds left) {
   if (probe_ != nullptr) probe_->Stop();
   listener_->StopAccepting();
-  if (local_listener_ != nullptr) local_listener_->Stop();
   watch_.ShutDownAllAt(std::chrono::steady_clock::now() + left);
   std::unique_lock lock(mutex_);
   accepting_ = false;

@@ -21,7 +21,6 @@
 #include "server/transport/connection_table.h"
 #include "server/transport/connection_watch.h"
 #include "server/transport/listener.h"
-#include "server/transport/local_listener.h"
 
 namespace mnemon {
 
@@ -35,10 +34,9 @@ class Transport {
 
   // Makes the server that is built take the connections of this transport.
   void AddTo(grpc::ServerBuilder& builder);
-  // Accepts from now on, those of this process also on the abstract `local_name`,
-  // unless it is empty. RESOURCE_EXHAUSTED when there are too few threads or
+  // Accepts from now on. RESOURCE_EXHAUSTED when there are too few threads or
   // descriptors.
-  absl::Status Start(const std::string& local_name);
+  absl::Status Start();
   // No connection is handed over any more. Those that are open have `left` to end.
   void StopAccepting(std::chrono::milliseconds left);
   // Ends the threads that read.
@@ -65,7 +63,6 @@ class Transport {
   bool accepting_ = true;  // guarded by mutex_
   int handing_over_ = 0;   // tasks that do now; guarded by mutex_
   std::unique_ptr<Listener> listener_;
-  std::unique_ptr<LocalListener> local_listener_;  // null: none
   std::unique_ptr<PortProbe> probe_;
 };
 

@@ -52,6 +52,7 @@ class CommandLineTest : public ::testing::Test {
     Command drop =
         line.AddCommand("drop", "Drops.", {}, [] { return absl::OkStatus(); });
     drop.Add("names", &names_, "Of what").Required();
+    line.AddRenamed("execute", "run");
     arguments.insert(arguments.begin(), "tool");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -114,10 +115,18 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
       {{"run", "--file", "x", "--zzzzzz"}, "unknown flag --zzzzzz\n"},
       {{"--file", "x", "run"}, "--file comes too early: give it after tool run\n"},
       {{"run", "--file", "x", "--count", "ten"},
-       "tool: --count: ten is not a number of its kind\n"},
+       "tool: --count: 'ten' is not a number\n"},
+      {{"run", "--file", "x", "--count", "1.5"},
+       "tool: --count: '1.5' is not a whole number\n"},
+      {{"run", "--file", "x", "--count", "99999999999"},
+       "tool: --count: '99999999999' is out of range\n"},
+      {{"run", "--file", "x", "--grace", "soon"}, "--grace: 'soon' is not a number\n"},
+      {{"execute", "--file", "x"}, "tool: 'execute' is now 'run'\nsee tool run --help"},
+      {{"execute", "--help"}, "tool: 'execute' is now 'run'\n"},
       {{"run", "--file", "x", "--wait", "10s"},
-       "--wait: 10s is not a number of seconds from 0.5 to 60\n"},
-      {{"run", "--file", "x", "--wait", "61"}, "--wait: 61 is not a number of seconds"},
+       "--wait: '10s' is not a number of seconds from 0.5 to 60\n"},
+      {{"run", "--file", "x", "--wait", "61"},
+       "--wait: '61' is not a number of seconds"},
       {{"run", "--file"}, "--file"},
       {{"run"}, "--file is required: give --file or set MNEMON_TOOL_FILE"},
       {{"drop"}, "tool: missing argument: names\n"},
@@ -177,7 +186,7 @@ TEST_F(CommandLineTest, FlagOverEnvironmentOverDefault) {
 TEST_F(CommandLineTest, ErrorsOfTheEnvironmentNameTheVariable) {
   setenv("MNEMON_TOOL_WAIT", "61", 1);
   EXPECT_THAT(Run({"run", "--file", "x"}).err,
-              HasSubstr("tool: MNEMON_TOOL_WAIT: 61 is not a number of seconds"));
+              HasSubstr("tool: MNEMON_TOOL_WAIT: '61' is not a number of seconds"));
   setenv("MNEMON_TOOL_WAIT", "1", 1);
   EXPECT_THAT(Run({"run", "--file", "x", "--count", "ten"}).err, HasSubstr("--count"));
   unsetenv("MNEMON_TOOL_WAIT");
@@ -203,8 +212,7 @@ TEST_F(CommandLineTest, AnEmptyVariableIsNotSet) {
 
 TEST_F(CommandLineTest, NoIntegerIsReadAsOctal) {
   for (const std::string text : {"0100", "-0100", "08", "00", "+01"}) {
-    const std::string expected =
-        text + " is not a whole number: leave out the leading 0";
+    const std::string expected = "'" + text + "' has a leading 0: leave it out";
     for (const std::string flag : {"--count", "--limit", "--sizes"}) {
       const Outcome outcome = Run({"run", "--file", "x", flag + "=" + text});
       EXPECT_EQ(outcome.code, 2) << flag << text;

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "client/interrupts.h"
-#include "client/line_reader.h"
+#include "client/chat/line_reader.h"
+#include "client/terminal/interrupts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/patience.h"

@@ -49,7 +49,8 @@ class ResumeTest : public ::testing::Test {
     });
   }
   absl::StatusOr<GenerateResult> Generate() {
-    return Generate({.session = "anna", .text = "abc", .max_tokens = kAnswer});
+    return Generate(
+        {.session = "anna", .text = "abc", .stopping = {.max_tokens = kAnswer}});
   }
 
   FakeGeneration fake_;
@@ -204,7 +205,8 @@ TEST_F(ResumeTest, TokensThatDoNotFollowAreAnError) {
 TEST_F(ResumeTest, CallsWithoutASessionOrTheWishAreMadeOnce) {
   for (const GenerateOptions& options :
        {GenerateOptions{.text = "abc"},
-        GenerateOptions{.session = "anna", .text = "abc", .resume = false}}) {
+        GenerateOptions{
+            .session = "anna", .text = "abc", .resume = {.automatic = false}}}) {
     fake_.Script({{.tokens = 2}});
     EXPECT_EQ(Generate(options).status().code(), Code::kUnavailable);
     EXPECT_EQ(fake_.requests().back().request_id(), "");
@@ -217,14 +219,14 @@ TEST_F(ResumeTest, CallsWithoutASessionOrTheWishAreMadeOnce) {
 }
 
 TEST_F(ResumeTest, AnEarlierCallIsResumedByHand) {
-  EXPECT_EQ(Generate({.session = "anna", .resume_after = 9}).status().code(),
+  EXPECT_EQ(Generate({.session = "anna", .resume = {.after = 9}}).status().code(),
             Code::kInvalidArgument);
   const std::string id = NewRequestId();
-  const GenerateOptions options{.session = "anna",
-                                .request_id = id,
-                                .on_disconnect = OnDisconnect::kContinue,
-                                .resume_after = kFirst + 1,
-                                .expected_tokens = 9};
+  const GenerateOptions options{
+      .session = "anna",
+      .request_id = id,
+      .resume = {.on_disconnect = OnDisconnect::kContinue, .after = kFirst + 1},
+      .expected_tokens = 9};
   EXPECT_EQ(Generate(options).status().code(), Code::kNotFound);
   EXPECT_EQ(fake_.requests()[0].on_disconnect(), v1::CONTINUE);
   EXPECT_EQ(fake_.requests()[0].expected_token_count(), 9);
@@ -264,12 +266,12 @@ milliseconds TimeToGoOn() {
   });
   const auto client = Client::Connect({.server = fake.address()});
   std::string text;
-  const auto result =
-      client->Generate({.session = "anna", .text = "abc", .max_tokens = kAnswer},
-                       [&](const GenerateChunk& chunk) {
-                         text += chunk.text;
-                         return true;
-                       });
+  const auto result = client->Generate(
+      {.session = "anna", .text = "abc", .stopping = {.max_tokens = kAnswer}},
+      [&](const GenerateChunk& chunk) {
+        text += chunk.text;
+        return true;
+      });
   const steady_clock::time_point end = steady_clock::now();
   killer.join();
   EXPECT_TRUE(result.ok()) << result.status();

@@ -2,7 +2,7 @@
 #include "client/session_calls.h"
 
 #include "base/error.h"
-#include "client/session_json.h"
+#include "client/commands/session_json.h"
 #include "client/session_messages.h"
 #include "gmock/gmock.h"
 #include "tests/client/fake_sessions.h"
@@ -55,7 +55,7 @@ TEST_F(SessionCallsTest, CreateSendsEveryInput) {
        .expire_time = SystemTime(milliseconds(1800000000250)),
        .durability = Durability::kAlways,
        .sampling =
-           GenerateOptions{.temperature = 0.5, .logit_bias = {{7, -1}}, .seed = 3},
+           SamplingOptions{.temperature = 0.5, .logit_bias = {{7, -1}}, .seed = 3},
        .paused = true,
        .request_id = "uuid"});
   ASSERT_TRUE(session.ok()) << session.status();

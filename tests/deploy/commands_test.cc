@@ -129,7 +129,7 @@ TEST_P(Commands, VersionNamesCommitAndLibraries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Commands,
-                         ::testing::Values("mnemon", "mnemon-bench", "mnemon-load",
+                         ::testing::Values("mnemon", "mnemon-bench", "mnemon-scenarios",
                                            "mnemon-server", "mnemon-train"),
                          [](const auto& info) {
                            std::string name = info.param;

@@ -52,8 +52,8 @@ class Install : public ::testing::Test {
 TEST_F(Install, WholeAndRunning) {
   Run({MNEMON_CMAKE, "--install", MNEMON_BINARY_DIR, "--prefix", prefix_});
   const std::set<std::string> files = Files();
-  for (const char* binary :
-       {"mnemon", "mnemon-bench", "mnemon-load", "mnemon-server", "mnemon-train"}) {
+  for (const char* binary : {"mnemon", "mnemon-bench", "mnemon-scenarios",
+                             "mnemon-server", "mnemon-train"}) {
     EXPECT_THAT(files, Contains(StrCat("bin/", binary)));
     EXPECT_THAT(files, Contains(StrCat("share/bash-completion/completions/", binary)));
     EXPECT_THAT(files,

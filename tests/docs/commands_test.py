@@ -30,7 +30,7 @@ ENGLISH = (
 )
 
 # In place of the programs: what is different here, and what a person would wait for. On a
-# machine that does other things mnemon bench may be late, which voids its figures.
+# machine that does other things mnemon loadtest may be late, which voids its figures.
 WRAPPERS = {
     "mnemon-train": """
 if [[ $1 == fit && " $* " != *" --print-config "* ]]; then
@@ -40,7 +40,7 @@ exec BINARIES/mnemon-train "$@"
 """,
     "mnemon-server": 'rm -f "$TICK"\nexec BINARIES/mnemon-server "$@" --port-file "$TICK"\n',
     "mnemon": """AWAIT
-[[ $1 == bench ]] && set -- "${@/#30/2}" --max-lateness 1000s
+[[ $1 == loadtest ]] && set -- "${@/#30/2}" --max-lateness 1000s
 exec BINARIES/mnemon "$@"
 """,
     "curl": 'AWAIT\nexec /usr/bin/curl -sS --fail-with-body "${@//127.0.0.1:8000/$HTTP}"\n',

@@ -25,7 +25,7 @@ TEXTS = (".h", ".cc", ".cu", ".py", ".js", ".proto", ".sh", ".cmake", ".txt", ".
 NOT_OURS = ("build", "runs", "__pycache__")
 # Names of other projects, and of what a reader is to write.
 OTHERS = {"torch/torch.h", "glu_variants/simple.py", "convert_hf_to_gguf.py", "TextDataset",
-          "WordLevel", "InProcessChannel", "filter_subset", "basic_english", "--gpus all",
+          "WordLevel", "filter_subset", "basic_english", "--gpus all",
           "foo.cc", "foo_test.cc", "model/families/toy.cc", "hf_toy.cc", "model/blocks/toy/",
           "ToyOp", "train/configs/toy-small.toml"}
 LIBRARIES = ("std", "absl", "testing", "grpc", "torch")

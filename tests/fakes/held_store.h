@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "server/state/session_store.h"
+#include "server/store/session_store.h"
 
 namespace mnemon {
 

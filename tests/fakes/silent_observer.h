@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "server/engine/observer.h"
+#include "server/requests/observer.h"
 
 namespace mnemon {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "tests/fakes/toy_decoder.h"
-#include "tests/fakes/patience.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {

@@ -35,8 +35,10 @@ FuzzServer::FuzzServer()
       {.sessions = 16, .max_queue = 8, .idle_timeout = kIdle});
   MNEMON_CHECK(engine.ok());
   engine_ = *std::move(engine);
-  auto server =
-      RpcServer::Start(*engine_, {.listen = "127.0.0.1:0", .idle_timeout = kIdle});
+  auto service = Service::Create(*engine_, {.idle_timeout = kIdle});
+  MNEMON_CHECK(service.ok());
+  service_ = *std::move(service);
+  auto server = RpcServer::Start(*service_, {.listen = "127.0.0.1:0"});
   MNEMON_CHECK(server.ok());
   server_ = *std::move(server);
   Tidy();
@@ -44,7 +46,7 @@ FuzzServer::FuzzServer()
 
 void FuzzServer::Tidy() {
   (void)engine_->CreateSession({.id = "anna"});
-  server_->EndIdleCalls();
+  service_->EndIdleCalls();
 }
 
 std::shared_ptr<grpc::Channel> FuzzServer::NewChannel() const {
@@ -66,7 +68,7 @@ void FuzzServer::CheckAlive() {
   for (EngineStats now = engine_->Stats(); now.running + now.queued > 0;
        now = engine_->Stats()) {
     MNEMON_CHECK(std::chrono::steady_clock::now() < deadline);
-    server_->EndIdleCalls();
+    service_->EndIdleCalls();
     std::this_thread::sleep_for(milliseconds(2));
   }
 }

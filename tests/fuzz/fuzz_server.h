@@ -12,6 +12,7 @@
 #include "model/text/tokenizer.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 #include "tests/fakes/toy_decoder.h"
 
 namespace mnemon {
@@ -33,6 +34,7 @@ class FuzzServer {
   const std::unique_ptr<Tokenizer> tokenizer_;
   ToyDecoder decoder_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Service> service_;
   std::unique_ptr<RpcServer> server_;
 };
 

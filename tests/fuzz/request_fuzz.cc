@@ -23,9 +23,9 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "mnemon/v1/admin.pb.h"
-#include "server/engine/request_check.h"
+#include "server/requests/request_check.h"
 #include "server/rpc/library_logs.h"
-#include "server/rpc/messages.h"
+#include "server/service/messages/messages.h"
 #include "tests/fuzz/fuzz_server.h"
 
 namespace mnemon {

@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "server/state/snapshot.h"
-#include "tests/server/state/mend_checksums.h"
+#include "server/snapshots/snapshot.h"
+#include "tests/server/snapshots/mend_checksums.h"
 
 namespace mnemon {
 namespace {

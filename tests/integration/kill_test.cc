@@ -260,9 +260,9 @@ TEST_F(KillTest, AnotherProcessGoesOnWithTheStreamOfAKilledOne) {
   client::GenerateOptions call;
   call.model = model;
   call.tokens = {1, 2, 3};
-  call.max_tokens = kTokens;
-  call.seed = 11;
-  call.repetition_penalty = 1.25;
+  call.stopping.max_tokens = kTokens;
+  call.sampling.seed = 11;
+  call.sampling.repetition_penalty = 1.25;
   std::vector<int32_t> expected;
   const auto undisturbed = (*twin)->Generate(call, [&](const auto& chunk) {
     expected.insert(expected.end(), chunk.tokens.begin(), chunk.tokens.end());

@@ -12,6 +12,7 @@
 #include "model/sequence/model.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 
 namespace mnemon {
 namespace {
@@ -42,7 +43,8 @@ class MixedSessions : public testing::Test {
     auto engine = Engine::Create(served, {.sessions = kSessions});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
-    auto server = RpcServer::Start(*engine_, {.listen = "127.0.0.1:0"});
+    service_ = *Service::Create(*engine_, {});
+    auto server = RpcServer::Start(*service_, {.listen = "127.0.0.1:0"});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     client_ =
@@ -75,11 +77,12 @@ class MixedSessions : public testing::Test {
       client::GenerateOptions options;
       options.session = name;
       options.tokens = prompt(turn);
-      options.max_tokens = static_cast<int32_t>(std::max<int64_t>(1, room / 2 - 6));
-      options.temperature = i % 4 == 0 ? 0.0 : 0.9;
-      if (i % 3 == 0) options.repetition_penalty = 1.3;
-      if (i % 5 == 0) options.min_p = 0.05;
-      options.seed = 1000 + i;
+      options.stopping.max_tokens =
+          static_cast<int32_t>(std::max<int64_t>(1, room / 2 - 6));
+      options.sampling.temperature = i % 4 == 0 ? 0.0 : 0.9;
+      if (i % 3 == 0) options.sampling.repetition_penalty = 1.3;
+      if (i % 5 == 0) options.sampling.min_p = 0.05;
+      options.sampling.seed = 1000 + i;
       const auto result =
           client_->Generate(options, [&](const client::GenerateChunk& chunk) {
             turns.tokens.insert(turns.tokens.end(), chunk.tokens.begin(),
@@ -105,6 +108,7 @@ class MixedSessions : public testing::Test {
   std::vector<std::unique_ptr<Model>> models_;
   std::vector<std::unique_ptr<Decoder>> decoders_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Service> service_;
   std::unique_ptr<RpcServer> server_;
   std::unique_ptr<client::Client> client_;
 };

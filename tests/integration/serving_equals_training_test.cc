@@ -23,6 +23,7 @@
 #include "model/sequence/tensors.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 
 namespace mnemon {
 namespace {
@@ -130,7 +131,8 @@ class ServingEqualsTraining : public testing::TestWithParam<Case> {
     auto engine = Engine::Create({served}, {.sessions = kSessions});
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
-    auto server = RpcServer::Start(*engine_, {.listen = "127.0.0.1:0"});
+    service_ = *Service::Create(*engine_, {});
+    auto server = RpcServer::Start(*service_, {.listen = "127.0.0.1:0"});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     tokens_ = static_cast<int>(
@@ -146,13 +148,13 @@ class ServingEqualsTraining : public testing::TestWithParam<Case> {
   std::vector<std::vector<int32_t>> GenerateAll(client::GenerateOptions options) {
     auto client =
         client::Client::Connect({.server = StrCat("127.0.0.1:", server_->port())});
-    options.max_tokens = tokens_;
+    options.stopping.max_tokens = tokens_;
     std::vector<std::vector<int32_t>> results(kSessions);
     std::vector<std::thread> threads;
     for (int i = 0; i < kSessions; ++i) {
       threads.emplace_back([&, i, options]() mutable {
         options.tokens = PromptOf(i, loaded_.description.vocab);
-        options.seed = 1000 + i;
+        options.sampling.seed = 1000 + i;
         auto result =
             client->Generate(options, [&](const client::GenerateChunk& chunk) {
               results[i].insert(results[i].end(), chunk.tokens.begin(),
@@ -170,12 +172,13 @@ class ServingEqualsTraining : public testing::TestWithParam<Case> {
   LoadedModel loaded_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Service> service_;
   std::unique_ptr<RpcServer> server_;
   int tokens_ = 0;
 };
 
 TEST_P(ServingEqualsTraining, GreedyTokensOfEightSessions) {
-  const auto results = GenerateAll({.temperature = 0.0});
+  const auto results = GenerateAll({.sampling = {.temperature = 0.0}});
   for (int i = 0; i < kSessions; ++i) {
     SCOPED_TRACE(StrCat("session ", i));
     ASSERT_EQ(static_cast<int>(results[i].size()), tokens_);
@@ -185,13 +188,13 @@ TEST_P(ServingEqualsTraining, GreedyTokensOfEightSessions) {
 }
 
 TEST_P(ServingEqualsTraining, SampledTokensOfEightSessions) {
-  const auto results = GenerateAll({.temperature = 1.2,
-                                    .min_p = 0.02,
-                                    .typical_p = 0.95,
-                                    .repetition_penalty = 1.2,
-                                    .frequency_penalty = 0.3,
-                                    .presence_penalty = 0.2,
-                                    .penalty_window_tokens = 7});
+  const auto results = GenerateAll({.sampling = {.temperature = 1.2,
+                                                 .min_p = 0.02,
+                                                 .typical_p = 0.95,
+                                                 .repetition_penalty = 1.2,
+                                                 .frequency_penalty = 0.3,
+                                                 .presence_penalty = 0.2,
+                                                 .penalty_window_tokens = 7}});
   EXPECT_EQ(Join(results[3]),
             RunSample(dir_, PromptOf(3, loaded_.description.vocab), tokens_,
                       "--temperature 1.2 --min-p 0.02 --typical-p 0.95 "

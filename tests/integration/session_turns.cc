@@ -55,22 +55,22 @@ GenerateOptions DrawCall(const TestedSession& session, const TestedModel& model,
       call.tokens.push_back(Draw(random, 0, model.vocab - 1));
     }
   }
-  call.seed = random();
-  call.max_tokens = Draw(random, kShortestAnswer, kLongestAnswer);
-  call.temperature = DrawReal(random, 0.6, 1.4);
-  call.repetition_penalty = DrawReal(random, 1.05, 1.5);
-  call.frequency_penalty = DrawReal(random, 0.1, 0.6);
-  call.penalty_window_tokens = Draw(random, 16, 256);
-  if (Draw(random, 0, 2) == 0) call.presence_penalty = 0.3;
-  if (Draw(random, 0, 2) == 0) call.top_p = 0.95;
+  call.sampling.seed = random();
+  call.stopping.max_tokens = Draw(random, kShortestAnswer, kLongestAnswer);
+  call.sampling.temperature = DrawReal(random, 0.6, 1.4);
+  call.sampling.repetition_penalty = DrawReal(random, 1.05, 1.5);
+  call.sampling.frequency_penalty = DrawReal(random, 0.1, 0.6);
+  call.sampling.penalty_window_tokens = Draw(random, 16, 256);
+  if (Draw(random, 0, 2) == 0) call.sampling.presence_penalty = 0.3;
+  if (Draw(random, 0, 2) == 0) call.sampling.top_p = 0.95;
   // Where each byte is a token a letter is as rare as two are elsewhere.
   const int rare = model.vocab > 100 ? 1 : 2;
-  call.stop_strings = {DrawText(model.letters, rare, random),
-                       DrawText(model.letters, rare + 1, random)};
+  call.stopping.stop_strings = {DrawText(model.letters, rare, random),
+                                DrawText(model.letters, rare + 1, random)};
   call.logprobs.wanted = session.number % 8 >= 6;
   call.logprobs.most_likely = call.logprobs.wanted ? 2 : 0;
-  call.on_disconnect = Draw(random, 0, 1) == 0 ? client::OnDisconnect::kPause
-                                               : client::OnDisconnect::kContinue;
+  call.resume.on_disconnect = Draw(random, 0, 1) == 0 ? client::OnDisconnect::kPause
+                                                      : client::OnDisconnect::kContinue;
   call.request_id = client::NewRequestId();
   call.deadline = kPatience;
   return call;
@@ -142,7 +142,7 @@ class Listener {
       call = {.session = turn_.generate.session};
       call.deadline = kPatience;
       call.request_id = turn_.generate.request_id;
-      call.resume_after = Last();
+      call.resume.after = Last();
     }
   }
 

@@ -171,16 +171,18 @@ function showSpeed(turn) {
 }
 
 const ENDINGS = {
-  MAX_TOKENS: "as many as asked for",
-  STOP: "the model ended the text",
-  CONTEXT_LIMIT: "the session is full",
-  TIME_LIMIT: "the time is up",
+  MAX_TOKENS: "Stopped at max tokens",
+  STOP: "Ended by the model",
+  CONTEXT_LIMIT: "Stopped at the context limit",
+  TIME_LIMIT: "Stopped at the time limit",
 };
 
 function ending({ received, finish }) {
   const stop = finish?.stop_string;
-  const why = stop === undefined ? ENDINGS[finish?.finish_reason] : `stopped by “${visible(stop)}”`;
-  return `${tokens(received)}${why ? `: ${why}` : ""}.`;
+  const reason = finish?.finish_reason;
+  const why = stop === undefined ? ENDINGS[reason] : `Stopped by “${visible(stop)}”`;
+  const size = reason === "MAX_TOKENS" ? count(received) : tokens(received);
+  return why ? `${why} (${size}).` : `${size}.`;
 }
 
 // Nothing was delivered: what was typed is still to send.

@@ -31,12 +31,12 @@ TEST(Commands, GenerateTellsOfTheContextLimit) {
             "46): give a shorter prompt, or a model of a longer context\n");
   ASSERT_TRUE(rig.client->CreateSession("anna", "").ok());
   ran = RunOn(rig, {"generate", "--session", "anna", "--prompt", "abc"});
-  EXPECT_THAT(ran.err, HasSubstr("generated 46): go on in another session"));
+  EXPECT_THAT(ran.err, HasSubstr("generated 46): continue in another session"));
   ran = RunOn(rig, {"generate", "--session", "anna", "--prompt", "abc"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.err, HasSubstr("a history of 49 tokens and a prompt of 3 exceed the "
                                  "context of 48"));
-  EXPECT_THAT(ran.err, HasSubstr("); go on in another session"));
+  EXPECT_THAT(ran.err, HasSubstr("); continue in another session"));
   ran = RunOn(rig, {"score", "--prompt", std::string(49, 'a')});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.err, HasSubstr("mnemon-train eval takes a text of any length"));

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <sstream>
 
-#include "client/call_file.h"
-#include "client/chat.h"
+#include "client/chat/call_file.h"
+#include "client/chat/chat.h"
 #include "client/request_id.h"
 #include "gmock/gmock.h"
 #include "tests/client/commands/run_command.h"
@@ -149,7 +149,7 @@ TEST_F(ResumeChatTest, AnAnswerThatWasCutOffGoesOn) {
   fake_.Script({{.tokens = 2, .status = kFailure}, {.tokens = 1, .status = kFailure}});
   ASSERT_TRUE(Run({"/resume", "abc", "/resume", "/resume", "/resume"}).ok());
   EXPECT_EQ(out_.str(), "8,9,\n10,\n11,12,13,\n");
-  EXPECT_THAT(note_.str(), HasSubstr("no answer was cut off here"));
+  EXPECT_THAT(note_.str(), HasSubstr("no unfinished answer in this chat"));
   const auto requests = fake_.requests();
   ASSERT_THAT(requests, SizeIs(3));
   EXPECT_EQ(requests[2].request_id(), requests[0].request_id());
@@ -162,16 +162,16 @@ TEST_F(ResumeChatTest, AChatTakesOverWhatAnotherOneLeft) {
   EXPECT_FALSE(Run({"abc"}).ok());
   sessions_.sessions["anna"].set_state(v1::Session::DETACHED);
   ASSERT_TRUE(Run({"/resume"}).ok());
-  EXPECT_THAT(note_.str(), HasSubstr("was cut off: /resume takes it over"));
+  EXPECT_THAT(note_.str(), HasSubstr("is unfinished: /resume continues it"));
   EXPECT_EQ(out_.str(), FakeGeneration::Text() + "\n");
   EXPECT_EQ(fake_.requests()[1].resume_after_index(), -1);
   const std::string id = std::exchange(remembered_, "");
   ASSERT_TRUE(Run({"/resume " + id}).ok());
-  EXPECT_THAT(note_.str(), HasSubstr("/resume ID, with its request id, takes it over"));
+  EXPECT_THAT(note_.str(), HasSubstr("/resume ID, with its request id, continues it"));
   EXPECT_EQ(out_.str(), FakeGeneration::Text() + "\n");
   // What goes on otherwise ends it.
   ASSERT_FALSE(Run({"/rewind 3", "/resume"}).ok());
-  EXPECT_THAT(note_.str(), HasSubstr("no answer was cut off here"));
+  EXPECT_THAT(note_.str(), HasSubstr("no unfinished answer in this chat"));
 }
 
 TEST(CallFiles, KeepTheNewestCallOfASession) {

@@ -91,6 +91,31 @@ TEST(Load, FiguresAreThoseOfAServerOfKnownSpeed) {
   EXPECT_GE(result->seconds, 30 * kStep);
 }
 
+TEST(Load, TracesEachMeasuredCall) {
+  const TimedServer server({.append_capacity = 64});
+  LoadOptions options = OptionsFor(server);
+  options.warmup = 2;
+  std::vector<CallTrace> traces;
+  options.on_end = [&](CallTrace trace) { traces.push_back(std::move(trace)); };
+  ASSERT_TRUE(RunLoad(server, options).ok());
+  ASSERT_THAT(traces, SizeIs(6));
+  for (const CallTrace& trace : traces) {
+    EXPECT_TRUE(trace.status.ok()) << trace.status;
+    ASSERT_THAT(trace.arrivals, SizeIs(5));
+    EXPECT_LT(trace.begin, trace.arrivals.front());
+    EXPECT_LE(trace.arrivals.back(), trace.end);
+  }
+  // One that the server refuses has no token.
+  traces.clear();
+  options.warmup = 0;
+  options.requests = 1;
+  options.draw.prompt_tokens = {65, 65};
+  ASSERT_TRUE(RunLoad(server, options).ok());
+  ASSERT_THAT(traces, SizeIs(1));
+  EXPECT_FALSE(traces[0].status.ok());
+  EXPECT_THAT(traces[0].arrivals, SizeIs(0));
+}
+
 TEST(Load, OpenLoopChargesTheTimeThatACallWaits) {
   const TimedServer server({.step = kStepTime});
   LoadOptions options = OpenLoop(OptionsFor(server), 2 / kStep);
@@ -200,7 +225,7 @@ TEST(Load, StopEndsCallsAndDeletesSessions) {
 }
 
 TEST(Load, RefusalsAreCountedAndWaitedFor) {
-  const TimedServer server({.rpc = {.max_calls_per_second = 1}});
+  const TimedServer server({.service = {.max_calls_per_second = 1}});
   LoadOptions options = OptionsFor(server);
   options.concurrency = 4;
   options.draw.max_tokens = {1, 1};

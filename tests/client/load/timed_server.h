@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 #include "tests/fakes/toy_decoder.h"
 
 namespace mnemon {
@@ -47,7 +48,7 @@ struct TimedServerOptions {
   std::chrono::milliseconds step{0};
   int64_t append_capacity = 4096;
   Engine::Options engine;
-  RpcOptions rpc;
+  ServiceOptions service;
 };
 
 // Members in the order of their lifetimes.
@@ -68,15 +69,15 @@ class TimedServer {
     auto made = Engine::Create(std::move(models), options.engine);
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);
-    RpcOptions rpc = options.rpc;
-    rpc.listen = "127.0.0.1:0";
-    auto started = RpcServer::Start(*engine, rpc);
+    service = *Service::Create(*engine, options.service);
+    auto started = RpcServer::Start(*service, {.listen = "127.0.0.1:0"});
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
     address = StrCat("127.0.0.1:", server->port());
   }
   ~TimedServer() {
     server.reset();
+    service.reset();
     engine.reset();
   }
 
@@ -86,6 +87,7 @@ class TimedServer {
 
   TimedDecoder decoder;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<Service> service;
   std::unique_ptr<RpcServer> server;
   std::string address;
 };

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "bench/allocation_count.h"
+#include "bench/kernels/allocation_count.h"
 #include "gtest/gtest.h"
 #include "model/compute/kernels.h"
 #include "model/state/arena.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/allocation_count.h"
+#include "bench/kernels/allocation_count.h"
 #include "gtest/gtest.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"

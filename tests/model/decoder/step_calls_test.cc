@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "bench/allocation_count.h"
+#include "bench/kernels/allocation_count.h"
 #include "model/compute/thread_pool.h"
 #include "model/operations/cpu_operations.h"
 #include "model/program/step_partition.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/allocation_count.h"
+#include "bench/kernels/allocation_count.h"
 #include "gtest/gtest.h"
 #include "model/compute/device/device_driver.h"
 #include "model/families/families.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/allocation_count.h"
+#include "bench/kernels/allocation_count.h"
 #include "gtest/gtest.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampling_team.h"

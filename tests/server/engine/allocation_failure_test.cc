@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "model/text/tokenizer.h"
-#include "server/engine/sleeping_sessions.h"
+#include "server/sessions/sleeping_sessions.h"
 #include "tests/fakes/failing_allocation.h"
 #include "tests/fakes/patience.h"
 #include "tests/fakes/silent_observer.h"

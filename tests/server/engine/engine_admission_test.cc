@@ -511,31 +511,6 @@ TEST(IdleTimeout, OfScoringBeginsInTheQueue) {
   EXPECT_EQ(ReasonOf(idle->stream->Take().status), "CALLER_IDLE");
 }
 
-TEST(History, EveryChangeIsObserved) {
-  std::mutex mutex;
-  std::map<std::string, std::vector<int32_t>> copies;
-  Engine::Options options{.sessions = 4};
-  options.on_history_change = [&](const HistoryChange& change) {
-    std::lock_guard lock(mutex);
-    auto& copy = copies[change.session];
-    ASSERT_LE(change.kept, static_cast<int64_t>(copy.size()));
-    copy.resize(change.size);
-    change.history.Read(change.kept, std::span(copy).subspan(change.kept));
-  };
-  ToyServer server(ToyState::kRing, options);
-  server.CreateSession("s");
-  const Outcome first = server.Run(Ask({1, 2}, 20, "s"));
-  Reader cancelled(*server.engine, Ask({3}, 100, "s"));
-  const TokenChunk chunk = cancelled.Next();
-  cancelled.stream().Cancel();
-  server.AwaitIdle();
-  auto expected = Joined(Joined({1, 2}, first.tokens), {3});
-  expected = Joined(expected, cancelled.so_far().tokens);
-  std::lock_guard lock(mutex);
-  EXPECT_EQ(copies["s"], expected);
-  EXPECT_EQ(server.Position("s"), static_cast<int64_t>(expected.size()));
-}
-
 TEST(Ttl, DefaultAndGreatest) {
   ToyServer server(ToyState::kFixed,
                    {.session_ttl = seconds(10), .max_session_ttl = seconds(60)});

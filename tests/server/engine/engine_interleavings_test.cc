@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "server/state/snapshot.h"
+#include "server/snapshots/snapshot.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"

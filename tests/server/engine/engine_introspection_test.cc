@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/introspection_limits.h"
+#include "server/calls/introspection_limits.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {

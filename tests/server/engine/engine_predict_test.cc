@@ -30,13 +30,13 @@ TEST(EnginePredict, IsBoundedByItsCost) {
     return Encoder(options).Run({1, 2, 3});
   };
   for (const absl::Status& refused :
-       {status({.max_predict_multiply_adds = cost.multiply_adds - 1}),
-        status({.max_predict_bytes = cost.peak_bytes - 1})}) {
+       {status({.predict = {.multiply_adds = cost.multiply_adds - 1}}),
+        status({.predict = {.bytes = cost.peak_bytes - 1}})}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(FieldOf(refused), "tokens");
   }
-  EXPECT_TRUE(status({.max_predict_multiply_adds = cost.multiply_adds,
-                      .max_predict_bytes = cost.peak_bytes})
+  EXPECT_TRUE(status({.predict = {.multiply_adds = cost.multiply_adds,
+                                  .bytes = cost.peak_bytes}})
                   .ok());
 }
 

@@ -235,16 +235,14 @@ INSTANTIATE_TEST_SUITE_P(Orders, Waiting,
 // A turn ends while its session leaves the store, before the writer has begun with
 // that.
 TEST(Waiters, ATurnEndsWhileItsSessionIsUnstored) {
-  std::promise<void> goes_on;
-  const std::shared_future<void> unstored = goes_on.get_future().share();
-  // The last token but one of the turn below.
-  Scene scene(std::nullopt, [unstored](const HistoryChange& change) {
-    if (change.size == 9 + 4 + 2 + 5) unstored.wait();
-  });
+  Scene scene;
+  // All but the last step of the turn below: its prompt and five tokens.
+  scene.server->decoder.Allow(6 - 1);
   Reader reader(scene.engine(), Ask(Tokens(2, 3), 6, "s"));
   ASSERT_TRUE(scene.store.AwaitHeld(kPatience));
+  scene.server->decoder.AwaitHeld();
   Update(scene, Durability::kNone, "unstore");
-  goes_on.set_value();
+  scene.server->decoder.AllowAll();
   ASSERT_TRUE(scene.asked.Await([&] {
     const EngineStats stats = scene.engine().Stats();
     return stats.tokens_generated == 4 + 6 && stats.running == 0;

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/strings.h"
-#include "server/engine/observer.h"
+#include "server/requests/observer.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"

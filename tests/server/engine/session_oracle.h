@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/state/snapshot.h"
+#include "server/snapshots/snapshot.h"
 #include "tests/fakes/toy_decoder.h"
 #include "tests/server/engine/session_log.h"
 

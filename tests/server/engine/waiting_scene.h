@@ -90,10 +90,8 @@ class Asked {
 
 // An engine with a durable session, "s", that has a turn and a checkpoint, "c".
 struct Scene {
-  explicit Scene(std::optional<std::chrono::seconds> ttl = std::nullopt,
-                 HistoryObserver on_history_change = nullptr) {
+  explicit Scene(std::optional<std::chrono::seconds> ttl = std::nullopt) {
     options.store = &store;
-    options.on_history_change = std::move(on_history_change);
     options.idle_timeout = std::chrono::seconds(5);
     server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
     SessionSettings settings;

@@ -22,8 +22,8 @@ std::string TextByGrpc(GatewayRig& rig, const std::string& prompt, int32_t token
                        int64_t seed) {
   client::GenerateOptions options;
   options.text = prompt;
-  options.max_tokens = tokens;
-  options.seed = seed;
+  options.stopping.max_tokens = tokens;
+  options.sampling.seed = seed;
   const Collected all = Collect(*rig.rig.client, options);
   EXPECT_TRUE(all.result.ok()) << all.result.status();
   return all.text;

@@ -29,9 +29,8 @@ class GatewayRig {
   explicit GatewayRig(const RigOptions& options = {},
                       GatewayOptions gateway_options = {},
                       HttpOptions http_options = {})
-      : rig(WithChannel(options)) {
-    auto made = Gateway::Create(
-        *rig.engine, [this] { return rig.server->LocalChannel(); }, gateway_options);
+      : rig(options) {
+    auto made = Gateway::Create(*rig.service, gateway_options);
     EXPECT_TRUE(made.ok()) << made.status();
     gateway = *std::move(made);
     http_options.host = "127.0.0.1";
@@ -41,10 +40,6 @@ class GatewayRig {
         });
     EXPECT_TRUE(started.ok()) << started.status();
     http = *std::move(started);
-  }
-  static RigOptions WithChannel(RigOptions options) {
-    options.rpc.local_channel = true;
-    return options;
   }
   ~GatewayRig() {
     rig.decoder.AllowAll();

@@ -53,8 +53,8 @@ TEST(Responses, TheNextOneGoesOnFromAFork) {
   // As one text in one session.
   client::GenerateOptions options;
   options.text = "hi\n" + TextOf(first) + "\nand\n";
-  options.max_tokens = 6;
-  options.seed = 5;
+  options.stopping.max_tokens = 6;
+  options.sampling.seed = 5;
   EXPECT_EQ(Collect(*rig.rig.client, options).text, TextOf(second));
 }
 
@@ -71,8 +71,8 @@ TEST(Responses, AProgramAddsWhatIsNew) {
   ASSERT_EQ(second["usage"]["input_tokens"], 2 + 9) << second;
   client::GenerateOptions whole;
   whole.text = "q hi.\na " + TextOf(first) + ".\nq and.\na ";
-  whole.max_tokens = 6;
-  whole.seed = 5;
+  whole.stopping.max_tokens = 6;
+  whole.sampling.seed = 5;
   EXPECT_EQ(Collect(*rig.rig.client, whole).text, TextOf(second));
 
   // An end that the model has written is not written again.

@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/fakes/http_peer.h"
 #include "tests/server/gateway/gateway_rig.h"
+#include "tests/server/rpc/observed_calls.h"
 
 namespace mnemon {
 namespace {
@@ -15,6 +16,39 @@ json Turn(const std::string& prompt) {
   return {{"prompt", prompt},
           {"sampling", {{"seed", 3}}},
           {"stopping", {{"max_tokens", 5}}}};
+}
+
+// As calls of gRPC are: docs/http_api.md.
+TEST(HttpSessions, HaveAccessRecordsOfTheirMethods) {
+  const auto observed = std::make_shared<ObservedCalls>();
+  {
+    GatewayRig rig({.service = {.observer = observed}});
+    ASSERT_EQ(rig.Post("/v1/sessions", {{"session_id", "anna"}}).code, 200);
+    ASSERT_EQ(rig.Send("POST", "/v1/sessions/anna/generate", Turn("hello").dump(),
+                       "X-Request-Id: mine-1\r\n")
+                  .code,
+              200);
+    ASSERT_EQ(rig.Json("GET", "/v1/sessions/bert").code, 404);
+  }
+  std::map<std::string, AccessRecord> ended;
+  for (const AccessRecord& record : observed->Ended()) ended[record.method] = record;
+  const AccessRecord& made = ended["mnemon.v1.Sessions/CreateSession"];
+  EXPECT_EQ(made.status, absl::StatusCode::kOk);
+  EXPECT_EQ(made.session, "anna");
+  EXPECT_GT(made.received_bytes, 0);
+  EXPECT_GT(made.sent_bytes, 0);
+  const AccessRecord& turn = ended["mnemon.v1.Generation/Generate"];
+  EXPECT_EQ(turn.request_id, "mine-1");
+  EXPECT_EQ(turn.model, "toy");
+  EXPECT_EQ(turn.prompt_tokens, 5);
+  EXPECT_EQ(turn.generated_tokens, 5);
+  EXPECT_TRUE(turn.queue_time && turn.first_token);
+  const AccessRecord& missing = ended["mnemon.v1.Sessions/GetSession"];
+  EXPECT_EQ(missing.status, absl::StatusCode::kNotFound);
+  EXPECT_EQ(missing.reason, "SESSION_NOT_FOUND");
+  EXPECT_EQ(missing.request_id.size(), 16u);
+  std::map<std::string, int> started = observed->Started();
+  EXPECT_EQ(started["mnemon.v1.Generation/Generate"], 1);
 }
 
 TEST(HttpSessions, LiveAsThoseOfGrpc) {

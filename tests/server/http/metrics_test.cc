@@ -450,7 +450,7 @@ TEST(Metrics, AReasonOfTheProcessMakesEachModelUnready) {
 TEST(Metrics, CallsByMethodAndStatus) {
   const auto metrics = Make();
   metrics->OnCallStarted("mnemon.v1.Models/ListModels");
-  RpcRecord call;
+  AccessRecord call;
   call.method = "mnemon.v1.Models/ListModels";
   call.status = absl::StatusCode::kOk;
   call.total = Seconds(0.00002);

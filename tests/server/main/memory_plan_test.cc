@@ -8,8 +8,8 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/engine/engine_memory.h"
-#include "server/engine/session.h"
+#include "server/requests/engine_memory.h"
+#include "server/sessions/session.h"
 
 namespace mnemon {
 namespace {

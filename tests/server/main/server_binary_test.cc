@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "tests/server/main/server_binary.h"
-#include "tests/fakes/patience.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -408,18 +408,18 @@ TEST_F(ServerBinary, AHangUpDrainsAndLostSessionsAreTold) {
 // it.
 TEST_F(ServerBinary, ASignalGoesOnWithADrain) {
   auto server = Listening({"--grace", "0.1", "--max-tokens", kEndless});
-  EXPECT_THAT(Mnemon({"load"}), AllOf(HasSubstr("running calls       0\n"),
-                                      HasSubstr("queued calls        0 of 256\n"),
-                                      HasSubstr("sessions            0 of 1000000\n"),
-                                      HasSubstr("draining            no\n")));
+  EXPECT_THAT(Mnemon({"status"}), AllOf(HasSubstr("running calls       0\n"),
+                                        HasSubstr("queued calls        0 of 256\n"),
+                                        HasSubstr("sessions            0 of 1000000\n"),
+                                        HasSubstr("draining            no\n")));
   EXPECT_THAT(Mnemon({"drain", "--grace", "-1"}, 2), HasSubstr("--grace"));
   auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
   AwaitOutput(*client);
   auto drain = Client({"drain", "--grace", "600"});
   EXPECT_TRUE(
-      Eventually([&] { return Mnemon({"load"}).find("yes") != std::string::npos; }));
-  EXPECT_THAT(Mnemon({"load"}), AllOf(HasSubstr("draining            yes\n"),
-                                      HasSubstr("running calls       1\n")));
+      Eventually([&] { return Mnemon({"status"}).find("yes") != std::string::npos; }));
+  EXPECT_THAT(Mnemon({"status"}), AllOf(HasSubstr("draining            yes\n"),
+                                        HasSubstr("running calls       1\n")));
   EXPECT_THAT(Mnemon({"health", "--service", "mnemon.v1.Generation"}, 1),
               HasSubstr("NOT_SERVING"));
   EXPECT_THAT(Mnemon({"generate", "--prompt", "a"}, 1), HasSubstr("DRAINING"));
@@ -460,7 +460,7 @@ TEST_F(ServerBinary, ADrainedServerGoesOnUntilASignal) {
 
   server = Listening({"--admin", "off"});
   EXPECT_THAT(Mnemon({"drain"}, 1), HasSubstr("METHOD_UNIMPLEMENTED"));
-  EXPECT_THAT(Mnemon({"load"}, 1), HasSubstr("METHOD_UNIMPLEMENTED"));
+  EXPECT_THAT(Mnemon({"status"}, 1), HasSubstr("METHOD_UNIMPLEMENTED"));
 }
 
 TEST_F(ServerBinary, StreamsAreEndedAfterTheGrace) {

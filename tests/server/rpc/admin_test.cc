@@ -64,7 +64,8 @@ std::future<Collected> Start(const Rig& rig, const client::GenerateOptions& opti
 TEST(Load, CountsCallsThatRunAndWaitOverAllModels) {
   Rig rig(
       {.models = {"a", "b"}, .engine = {.sessions = 4, .running = 1, .max_queue = 5}});
-  const client::GenerateOptions options{.model = "a", .tokens = {1}, .max_tokens = 40};
+  const client::GenerateOptions options{
+      .model = "a", .tokens = {1}, .stopping = {.max_tokens = 40}};
   // So that something is measured.
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
   ASSERT_TRUE(rig.client->CreateSession("anna", "b").ok());
@@ -109,10 +110,11 @@ TEST(AdminDrain, LetsAStreamFinishAndRefusesNewWork) {
   Rig rig({.rpc = {.grace = 2 * kPatience}});
   ASSERT_TRUE(rig.client->CreateSession("anna", "").ok());
   ASSERT_TRUE(
-      Collect(*rig.client, {.session = "anna", .tokens = {1, 2, 3}, .max_tokens = 2})
+      Collect(*rig.client,
+              {.session = "anna", .tokens = {1, 2, 3}, .stopping = {.max_tokens = 2}})
           .result.ok());
   rig.decoder.Allow(3);
-  auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
+  auto running = Start(rig, {.tokens = {1}, .stopping = {.max_tokens = 100}});
   rig.decoder.AwaitHeld();
   auto drain = StartDrain(rig, std::nullopt);
   // Without another update.
@@ -161,7 +163,8 @@ TEST(AdminDrain, EndsAStreamAfterTheGraceAndKeepsWhatWasDelivered) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("anna", "").ok());
   rig.decoder.Allow(3);
-  auto running = Start(rig, {.session = "anna", .tokens = {1}, .max_tokens = 100});
+  auto running =
+      Start(rig, {.session = "anna", .tokens = {1}, .stopping = {.max_tokens = 100}});
   rig.decoder.AwaitHeld();
   EXPECT_TRUE(Drained(rig, milliseconds(50)).ok());
   rig.decoder.AllowAll();
@@ -202,7 +205,7 @@ TEST(AdminDrain, EndsInTimeThoughAReaderNeverReads) {
 TEST(AdminDrain, ASecondOneJoinsTheFirstAndShortensIt) {
   Rig rig;
   rig.decoder.Allow(0);
-  auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
+  auto running = Start(rig, {.tokens = {1}, .stopping = {.max_tokens = 100}});
   rig.decoder.AwaitHeld();
   auto first = StartDrain(rig, 2 * kPatience);
   auto longer = StartDrain(rig, 3 * kPatience);
@@ -219,7 +222,7 @@ TEST(AdminDrain, ASecondOneJoinsTheFirstAndShortensIt) {
 TEST(AdminDrain, AShutdownShortensItToo) {
   Rig rig;
   rig.decoder.Allow(0);
-  auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
+  auto running = Start(rig, {.tokens = {1}, .stopping = {.max_tokens = 100}});
   rig.decoder.AwaitHeld();
   auto drain = StartDrain(rig, 2 * kPatience);
   const auto begin = std::chrono::steady_clock::now();
@@ -233,9 +236,9 @@ TEST(AdminDrain, AShutdownShortensItToo) {
 
 TEST(AdminDrain, GoesOnWithoutItsCaller) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   rig.decoder.Allow(0);
-  auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
+  auto running = Start(rig, {.tokens = {1}, .stopping = {.max_tokens = 100}});
   rig.decoder.AwaitHeld();
   v1::DrainRequest request;
   request.mutable_grace()->set_seconds(2 * kPatience.count());
@@ -255,8 +258,8 @@ TEST(AdminDrain, GoesOnWithoutItsCaller) {
   }
   // The server does not keep them until it is drained.
   EXPECT_TRUE(Eventually([&] {
-    const std::vector<RpcRecord> ended = observed->Ended();
-    return std::count_if(ended.begin(), ended.end(), [](const RpcRecord& call) {
+    const std::vector<AccessRecord> ended = observed->Ended();
+    return std::count_if(ended.begin(), ended.end(), [](const AccessRecord& call) {
              return call.method == "mnemon.v1.Admin/Drain";
            }) == 2;
   }));
@@ -326,8 +329,9 @@ TEST(Admin, RefusesOtherPeersThanLoopback) {
   if (host.empty()) GTEST_SKIP() << "this machine has no address beside loopback";
   for (const AdminPeers peers : {AdminPeers::kLoopback, AdminPeers::kAll}) {
     Rig rig;
+    const auto service = *Service::Create(*rig.engine, {});
     auto server =
-        RpcServer::Start(*rig.engine, {.listen = StrCat(host, ":0"), .admin = peers});
+        RpcServer::Start(*service, {.listen = StrCat(host, ":0"), .admin = peers});
     ASSERT_TRUE(server.ok()) << server.status();
     const auto admin = v1::Admin::NewStub(grpc::CreateChannel(
         StrCat(host, ":", (*server)->port()), grpc::InsecureChannelCredentials()));

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "server/rpc/call_context.h"
+#include "server/service/call_progress.h"
 #include "tests/fakes/captured_log.h"
 #include "tests/fakes/silent_observer.h"
 #include "tests/server/rpc/observed_calls.h"
@@ -70,8 +71,8 @@ class CallRecordTest : public ::testing::Test {
   RigOptions Options(double rate = 0) const {
     RigOptions options;
     options.engine.observer = engine_;
-    options.rpc.observer = observed_;
-    options.rpc.max_calls_per_second = rate;
+    options.service.observer = observed_;
+    options.service.max_calls_per_second = rate;
     return options;
   }
 
@@ -108,10 +109,10 @@ class CallRecordTest : public ::testing::Test {
     return log;
   }
 
-  RpcRecord Only() {
+  AccessRecord Only() {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 1; }));
     const auto ended = observed_->Ended();
-    return ended.empty() ? RpcRecord{} : ended.front();
+    return ended.empty() ? AccessRecord{} : ended.front();
   }
 
   // Shared with servers, because calls may end after a test's part in them.
@@ -124,7 +125,7 @@ TEST_F(CallRecordTest, UnaryCall) {
   BoundedContext context;
   v1::ListModelsResponse response;
   ASSERT_TRUE(rig_.models_stub->ListModels(&context, {}, &response).ok());
-  const RpcRecord call = Only();
+  const AccessRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Models/ListModels");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.request_id, IdIn(context));
@@ -151,7 +152,7 @@ TEST_F(CallRecordTest, StreamCountsAllMessages) {
   }
   ASSERT_TRUE(reader->Finish().ok());
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 2; }));
-  const RpcRecord call = observed_->Ended()[1];
+  const AccessRecord call = observed_->Ended()[1];
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Generate");
   EXPECT_EQ(call.model, "toy");
   EXPECT_EQ(call.session, "s");
@@ -182,7 +183,7 @@ TEST_F(CallRecordTest, StreamOfBothWays) {
     bytes += static_cast<int64_t>(response.ByteSizeLong());
   }
   ASSERT_TRUE(stream->Finish().ok());
-  const RpcRecord call = Only();
+  const AccessRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Score");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.model, "toy");
@@ -235,7 +236,7 @@ TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == kCalls; }));
-  for (const RpcRecord& call : observed_->Ended()) {
+  for (const AccessRecord& call : observed_->Ended()) {
     EXPECT_EQ(call.status, absl::StatusCode::kCancelled) << call.reason;
     EXPECT_EQ(call.reason, "");
   }
@@ -245,7 +246,7 @@ TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
 TEST_F(CallRecordTest, HealthCheck) {
   const std::string service = "mnemon.v1.Generation";
   ASSERT_TRUE(rig_.client->CheckHealth(service).ok());
-  const RpcRecord call = Only();
+  const AccessRecord call = Only();
   EXPECT_EQ(call.method, "grpc.health.v1.Health/Check");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.received_bytes, static_cast<int64_t>(2 + service.size()));
@@ -273,7 +274,7 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 1; }));
   const auto last = [&](size_t count) {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == count; }));
-    const RpcRecord call = observed_->Ended().back();
+    const AccessRecord call = observed_->Ended().back();
     EXPECT_NE(call.status, absl::StatusCode::kOk);
     return StrCat(call.method.substr(call.method.find('/') + 1), " ", call.model, " ",
                   call.session);
@@ -317,7 +318,7 @@ TEST_F(CallRecordTest, RefusalsAreRecordedOnce) {
   EXPECT_THAT(engine_->Refusals(), SizeIs(3));
   EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 4; }));
   EXPECT_THAT(observed_->Ended(), testing::Contains(testing::Field(
-                                      &RpcRecord::reason, "FIELD_UNIMPLEMENTED")));
+                                      &AccessRecord::reason, "FIELD_UNIMPLEMENTED")));
 
   Rig limited(Options(/*rate=*/0.001));
   EXPECT_TRUE(Run(limited, Ask(3)).ok());
@@ -460,22 +461,22 @@ TEST(RequestId, DrawnOnesDiffer) {
   EXPECT_THAT(seen, SizeIs(1000));
 }
 
-TEST(RpcCall, OnlyAnEndIsReplaced) {
-  RpcCall open("m");
+TEST(CallProgress, OnlyAnEndIsReplaced) {
+  CallProgress open("m");
   open.ReplaceEnd(absl::StatusCode::kAborted, "CALLER_IDLE");
   EXPECT_FALSE(open.TakeRecord().status);
-  RpcCall ended("m");
+  CallProgress ended("m");
   ended.End(absl::StatusCode::kOk);
   ended.ReplaceEnd(absl::StatusCode::kAborted, "CALLER_IDLE");
-  const RpcRecord record = ended.TakeRecord();
+  const AccessRecord record = ended.TakeRecord();
   EXPECT_EQ(record.status, absl::StatusCode::kAborted);
   EXPECT_EQ(record.reason, "CALLER_IDLE");
 }
 
-TEST(CallOf, OnlyContextsOfOurServerHaveACall) {
+TEST(CallerOf, OnlyContextsOfOurServerHaveACaller) {
   grpc::CallbackServerContext context;
-  EXPECT_EQ(CallOf(&context), nullptr);
-  EXPECT_EQ(CallOf(nullptr), nullptr);
+  EXPECT_EQ(CallerOf(&context), nullptr);
+  EXPECT_EQ(CallerOf(nullptr), nullptr);
 }
 
 }  // namespace

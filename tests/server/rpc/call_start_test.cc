@@ -53,7 +53,7 @@ class CallStart : public ::testing::Test {
                                       .handlers = handlers_});
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
-    interceptors.push_back(MakeCallInterceptors(nullptr, connections_));
+    interceptors.push_back(MakeCallInterceptors(access_log_, connections_));
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -112,6 +112,7 @@ class CallStart : public ::testing::Test {
   ToyPredictor predictor_{ToyPredictor::kEndless};
   AdmissionClock clock_;
   std::unique_ptr<Engine> engine_;
+  const AccessLog access_log_{nullptr};
   ConnectionTable connections_{1, 1};
   OpenCalls calls_{Clock::Real()};
   Admission admission_{1e6, clock_};

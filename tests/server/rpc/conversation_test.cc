@@ -23,12 +23,15 @@ constexpr char kProgram[] =
 GenerateOptions Says(const std::string& text, const std::string& session = "") {
   return {.session = session,
           .messages = {{.role = "user", .content = text}},
-          .max_tokens = 6,
-          .temperature = 0};
+          .stopping = {.max_tokens = 6},
+          .sampling = {.temperature = 0}};
 }
 
 std::string Continued(Rig& rig, const std::string& text) {
-  return Collect(*rig.client, {.text = text, .max_tokens = 6, .temperature = 0}).text;
+  return Collect(*rig.client, {.text = text,
+                               .stopping = {.max_tokens = 6},
+                               .sampling = {.temperature = 0}})
+      .text;
 }
 
 std::string HistoryOf(Rig& rig, const std::string& session) {
@@ -86,11 +89,11 @@ TEST(Conversation, AnEndThatTheModelWroteIsNotRepeated) {
   Rig rig({.chat_program = kProgram, .generation = {.end_tokens = {end}}});
   ASSERT_TRUE(rig.client->CreateSession({.id = "anna"}).ok());
   GenerateOptions options = Says("hi", "anna");
-  options.logit_bias = {{.token = end, .bias = 100}};
+  options.sampling.logit_bias = {{.token = end, .bias = 100}};
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
   EXPECT_EQ(HistoryOf(rig, "anna"), "q hi.\na .");
   options = Says("and", "anna");
-  options.max_tokens = 0;
+  options.stopping.max_tokens = 0;
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
   EXPECT_EQ(HistoryOf(rig, "anna"), "q hi.\na .\nq and.\na ");
 }
@@ -104,20 +107,21 @@ TEST(Conversation, NorIsAStopStringOfAPlainTemplate) {
   Rig rig({.chat_template = plain});
   ASSERT_TRUE(rig.client->CreateSession({.id = "anna"}).ok());
   GenerateOptions options = Says("hi", "anna");
-  options.logit_bias = {{.token = 29, .bias = 100}};  // "q"
+  options.sampling.logit_bias = {{.token = 29, .bias = 100}};  // "q"
   const Collected first = Collect(*rig.client, options);
   ASSERT_TRUE(first.result.ok()) << first.result.status();
   EXPECT_EQ(first.result->stop_string, "q");
   EXPECT_EQ(HistoryOf(rig, "anna"), "q hi\na q");
   options = Says("and", "anna");
-  options.max_tokens = 0;
+  options.stopping.max_tokens = 0;
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
   // The text before the stop string is not that of the template: it is left as it is.
   EXPECT_EQ(HistoryOf(rig, "anna"), "q hi\na q\nqq and\na ");
 
   ASSERT_TRUE(rig.client->CreateSession({.id = "bert"}).ok());
   ASSERT_TRUE(
-      Collect(*rig.client, {.session = "bert", .text = "a so\nq", .max_tokens = 0})
+      Collect(*rig.client,
+              {.session = "bert", .text = "a so\nq", .stopping = {.max_tokens = 0}})
           .result.ok());
   options.session = "bert";
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
@@ -139,7 +143,7 @@ TEST(Conversation, ItsTimeIsThatOfTheSessionsMaking) {
   ASSERT_TRUE(rig.client->CreateSession({.id = "anna"}).ok());
   const auto made = rig.engine->GetSession("anna")->create_time;
   GenerateOptions options = Says("hi", "anna");
-  options.max_tokens = 0;
+  options.stopping.max_tokens = 0;
   ASSERT_TRUE(Collect(*rig.client, options).result.ok());
   EXPECT_EQ(
       HistoryOf(rig, "anna"),
@@ -199,7 +203,8 @@ TEST(Conversation, FaultsNameTheirField) {
 
 TEST(Conversation, UnknownCharactersAreSkippedOrReplaced) {
   Rig rig;
-  GenerateOptions options{.text = "hi Bob", .max_tokens = 6, .temperature = 0};
+  GenerateOptions options{
+      .text = "hi Bob", .stopping = {.max_tokens = 6}, .sampling = {.temperature = 0}};
   EXPECT_EQ(ReasonOf(Collect(*rig.client, options).result.status()),
             "UNKNOWN_CHARACTER");
   options.unknown_characters = client::UnknownCharacters::kSkip;

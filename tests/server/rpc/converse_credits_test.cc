@@ -107,7 +107,7 @@ TEST(Converse, AnInterruptEndsATurnThatWaitsOrComputes) {
   rig.decoder.Allow(0);
   std::future<Collected> first = std::async(std::launch::async, [&] {
     return Collect(*rig.NewClient(),
-                   {.session = "other", .tokens = {1}, .max_tokens = 3});
+                   {.session = "other", .tokens = {1}, .stopping = {.max_tokens = 3}});
   });
   rig.decoder.AwaitHeld();
   talk.Send(TurnOf({1, 2, 3}, 10));

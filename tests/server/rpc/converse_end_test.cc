@@ -88,7 +88,7 @@ class IdleConversation : public ::testing::Test {
     while (end.wait_for(milliseconds(5)) == std::future_status::timeout) {
       clock_.Advance(milliseconds(10));
       attended_.Attend();
-      if (ends) rig_.server->EndIdleCalls();
+      if (ends) rig_.service->EndIdleCalls();
     }
     return end.get();
   }
@@ -97,14 +97,14 @@ class IdleConversation : public ::testing::Test {
     constexpr milliseconds kStep{10};
     for (; time > milliseconds(0); time -= kStep) {
       clock_.Advance(kStep);
-      rig_.server->EndIdleCalls();
+      rig_.service->EndIdleCalls();
     }
   }
 
   FakeClock clock_;
   AttendedClock attended_{clock_, milliseconds(250)};
   Rig rig_{{.engine = {.idle_timeout = kIdle, .idle_clock = &attended_},
-            .rpc = {.attended = &attended_}}};
+            .service = {.attended = &attended_}}};
 };
 
 TEST_F(IdleConversation, EndsBeforeItIsOpenAndBetweenTurns) {
@@ -145,11 +145,11 @@ TEST_F(IdleConversation, DoesNotEndForTimeInWhichTheServerDidNotRun) {
   Talk talk(rig_, OpenOf("", 4));
   for (int turn = 0; turn < 3; ++turn) {
     clock_.Advance(std::chrono::hours(1));
-    rig_.server->EndIdleCalls();
+    rig_.service->EndIdleCalls();
     talk.Send(TurnOf({1}, 10));
     talk.Read(4);
     clock_.Advance(std::chrono::hours(1));
-    rig_.server->EndIdleCalls();
+    rig_.service->EndIdleCalls();
     talk.Send(CreditsOf(10));
     EXPECT_EQ(talk.Finish().tokens.size(), 6u);
   }

@@ -21,8 +21,9 @@ TEST(Converse, TurnsAreCallsOfGenerate) {
   EXPECT_EQ(talk.opened.session(), "sessions/s");
   EXPECT_EQ(talk.opened.model(), "models/toy");
   EXPECT_EQ(talk.opened.token_count(), 0);
-  client::GenerateOptions twin{
-      .session = "twin", .max_tokens = 30, .temperature = 1.3, .seed = 7};
+  client::GenerateOptions twin{.session = "twin",
+                               .stopping = {.max_tokens = 30},
+                               .sampling = {.temperature = 1.3, .seed = 7}};
   int64_t history = 0;
   for (const char* const prompt : {"abc", "d e", ""}) {
     Request turn;
@@ -193,7 +194,7 @@ TEST(Converse, ARequestIdIsTakenOnce) {
 }
 
 TEST(Converse, EachTurnCountsForTheRateLimit) {
-  Rig rig({.rpc = {.max_calls_per_second = 0.001}});
+  Rig rig({.service = {.max_calls_per_second = 0.001}});
   Talk talk(rig, OpenOf("", kMany));
   talk.Send(TurnOf({1}, 2));
   talk.Finish();
@@ -204,7 +205,7 @@ TEST(Converse, EachTurnCountsForTheRateLimit) {
 
 TEST(Converse, IsOneCallOfTheRecord) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   Talk talk(rig, OpenOf("s", kMany));
   talk.Send(TurnOf({1, 2}, 5));
@@ -214,7 +215,7 @@ TEST(Converse, IsOneCallOfTheRecord) {
   talk.Close();
   ASSERT_TRUE(talk.End().ok());
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 2; }));
-  const RpcRecord record = observed->Ended().back();
+  const AccessRecord record = observed->Ended().back();
   EXPECT_EQ(record.method, "mnemon.v1.Generation/Converse");
   EXPECT_EQ(record.session, "s");
   EXPECT_EQ(record.model, "toy");
@@ -226,7 +227,7 @@ TEST(Converse, IsOneCallOfTheRecord) {
 // gRPC reports the end of its messages first.
 TEST(Converse, ALostStreamIsRecordedAsCancelled) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   for (const int64_t credits : {0, 5}) {
     Talk talk(rig, OpenOf("", credits));
     if (credits > 0) {
@@ -237,7 +238,7 @@ TEST(Converse, ALostStreamIsRecordedAsCancelled) {
     EXPECT_FALSE(talk.End().ok());
   }
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 2; }));
-  for (const RpcRecord& record : observed->Ended()) {
+  for (const AccessRecord& record : observed->Ended()) {
     EXPECT_EQ(record.status, absl::StatusCode::kCancelled) << record.reason;
     EXPECT_EQ(record.reason, "");
   }

@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachSituation,
 
 TEST_P(EachSituation, GivesEveryErrorItsErrorInfo) {
   RigOptions options{.models = {"a", "b"}};
-  if (GetParam() == Situation::kLimited) options.rpc.max_calls_per_second = 1e-3;
+  if (GetParam() == Situation::kLimited) options.service.max_calls_per_second = 1e-3;
   Rig rig(options);
   if (GetParam() == Situation::kDraining) rig.engine->Drain();
   int errors = 0;

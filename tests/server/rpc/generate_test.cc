@@ -27,8 +27,9 @@ std::vector<int32_t> Greedy(std::vector<int32_t> history, int64_t count,
 
 TEST(Generate, StreamsTheModelsTokensAndText) {
   Rig rig;
-  Collected got =
-      Collect(*rig.client, {.text = "abc", .max_tokens = 50, .temperature = 0});
+  Collected got = Collect(
+      *rig.client,
+      {.text = "abc", .stopping = {.max_tokens = 50}, .sampling = {.temperature = 0}});
   ASSERT_TRUE(got.result.ok()) << got.result.status();
   const std::vector<int32_t> expected = Greedy({13, 14, 15}, 50);
   EXPECT_THAT(got.tokens, ElementsAreArray(expected));
@@ -43,16 +44,16 @@ TEST(Generate, StreamsTheModelsTokensAndText) {
 
 TEST(Generate, SamplesWithTheGivenSeedAndReturnsTheDrawnOne) {
   Rig rig;
-  const GenerateOptions options{.tokens = {1, 2}, .max_tokens = 40};
+  const GenerateOptions options{.tokens = {1, 2}, .stopping = {.max_tokens = 40}};
   GenerateOptions seeded = options;
-  seeded.seed = 0xfedcba9876543210;
+  seeded.sampling.seed = 0xfedcba9876543210;
   Collected first = Collect(*rig.client, seeded);
   EXPECT_THAT(first.tokens, ElementsAreArray(ToyContinuation(
                                 kState, {1, 2}, 40, {.seed = 0xfedcba9876543210})));
   EXPECT_EQ(first.result->seed, 0xfedcba9876543210);
 
   Collected drawn = Collect(*rig.client, options);
-  seeded.seed = drawn.result->seed;
+  seeded.sampling.seed = drawn.result->seed;
   EXPECT_THAT(Collect(*rig.client, seeded).tokens, ElementsAreArray(drawn.tokens));
   EXPECT_NE(Collect(*rig.client, options).result->seed, drawn.result->seed);
 }
@@ -61,8 +62,9 @@ TEST(Generate, AllSamplingFieldsReachTheEngine) {
   Rig rig;
   // One after the other, so that each changes what comes.
   SamplingParams sampling{.temperature = 1.7, .seed = 5};
-  GenerateOptions options{
-      .tokens = {4}, .max_tokens = 60, .temperature = 1.7, .seed = 5};
+  GenerateOptions options{.tokens = {4},
+                          .stopping = {.max_tokens = 60},
+                          .sampling = {.temperature = 1.7, .seed = 5}};
   std::set<std::vector<int32_t>> seen;
   const auto check = [&] {
     const Collected got = Collect(*rig.client, options);
@@ -72,35 +74,37 @@ TEST(Generate, AllSamplingFieldsReachTheEngine) {
     EXPECT_TRUE(seen.insert(got.tokens).second);
   };
   check();
-  options.top_k = sampling.top_k = 29;
+  options.sampling.top_k = sampling.top_k = 29;
   check();
-  options.top_p = sampling.top_p = 0.95;
+  options.sampling.top_p = sampling.top_p = 0.95;
   check();
-  options.min_p = sampling.min_p = 0.15;
+  options.sampling.min_p = sampling.min_p = 0.15;
   check();
-  options.typical_p = sampling.typical_p = 0.9;
+  options.sampling.typical_p = sampling.typical_p = 0.9;
   check();
-  options.repetition_penalty = sampling.repetition_penalty = 1.3;
+  options.sampling.repetition_penalty = sampling.repetition_penalty = 1.3;
   check();
-  options.frequency_penalty = sampling.frequency_penalty = 0.6;
+  options.sampling.frequency_penalty = sampling.frequency_penalty = 0.6;
   check();
-  options.presence_penalty = sampling.presence_penalty = 0.4;
+  options.sampling.presence_penalty = sampling.presence_penalty = 0.4;
   check();
-  options.penalty_window_tokens = sampling.penalty_window_tokens = 9;
+  options.sampling.penalty_window_tokens = sampling.penalty_window_tokens = 9;
   check();
-  options.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
+  options.sampling.logit_bias = {{.token = 3, .bias = 1.5f},
+                                 {.token = 7, .bias = -INFINITY}};
   sampling.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
   check();
 }
 
 TEST(Generate, AStopStringEndsTheTextBeforeIt) {
   Rig rig;
-  const GenerateOptions plain{.text = "abc", .max_tokens = 60, .seed = 3};
+  const GenerateOptions plain{
+      .text = "abc", .stopping = {.max_tokens = 60}, .sampling = {.seed = 3}};
   const Collected all = Collect(*rig.client, plain);
   ASSERT_TRUE(all.result.ok()) << all.result.status();
   GenerateOptions options = plain;
   const std::string stop = all.text.substr(20, 3);
-  options.stop_strings = {"never", stop};
+  options.stopping.stop_strings = {"never", stop};
   const Collected got = Collect(*rig.client, options);
   ASSERT_TRUE(got.result.ok()) << got.result.status();
   EXPECT_EQ(got.result->finish_reason, "STOP");
@@ -112,7 +116,8 @@ TEST(Generate, LogprobsComeWithTheirTokens) {
   Rig rig;
   std::vector<client::TokenLogprobs> scored;
   std::vector<int32_t> tokens;
-  GenerateOptions options{.tokens = {4, 5}, .max_tokens = 30, .seed = 3};
+  GenerateOptions options{
+      .tokens = {4, 5}, .stopping = {.max_tokens = 30}, .sampling = {.seed = 3}};
   const auto take = [&](const client::GenerateChunk& chunk) {
     scored.insert(scored.end(), chunk.logprobs.begin(), chunk.logprobs.end());
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
@@ -136,8 +141,8 @@ TEST(Generate, LogprobsComeWithTheirTokens) {
 
 TEST(Generate, TheTimeLimitEndsIt) {
   Rig rig;
-  GenerateOptions options{.tokens = {4}, .seed = 3};
-  options.time_limit = std::chrono::milliseconds(30);
+  GenerateOptions options{.tokens = {4}, .sampling = {.seed = 3}};
+  options.stopping.time_limit = std::chrono::milliseconds(30);
   const Collected got = Collect(*rig.client, options);
   ASSERT_TRUE(got.result.ok()) << got.result.status();
   // A toy is fast: it may fill its context first.
@@ -221,7 +226,7 @@ TEST(Generate, StopTokenIsDeliveredAndNamed) {
 
 TEST(Generate, ContextLimitEndsTheStream) {
   Rig rig({.append_capacity = 48});
-  Collected got = Collect(*rig.client, {.tokens = {1}, .temperature = 0});
+  Collected got = Collect(*rig.client, {.tokens = {1}, .sampling = {.temperature = 0}});
   ASSERT_TRUE(got.result.ok()) << got.result.status();
   EXPECT_EQ(got.result->finish_reason, "CONTEXT_LIMIT");
 }
@@ -230,11 +235,13 @@ TEST(Generate, ZeroTokensOnlyComputesThePrompt) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   Collected stored =
-      Collect(*rig.client, {.session = "s", .tokens = {1, 2, 3}, .max_tokens = 0});
+      Collect(*rig.client,
+              {.session = "s", .tokens = {1, 2, 3}, .stopping = {.max_tokens = 0}});
   ASSERT_TRUE(stored.result.ok()) << stored.result.status();
   EXPECT_TRUE(stored.tokens.empty());
-  Collected got =
-      Collect(*rig.client, {.session = "s", .max_tokens = 10, .temperature = 0});
+  Collected got = Collect(
+      *rig.client,
+      {.session = "s", .stopping = {.max_tokens = 10}, .sampling = {.temperature = 0}});
   EXPECT_THAT(got.tokens, ElementsAreArray(Greedy({1, 2, 3}, 10)));
 }
 
@@ -244,9 +251,10 @@ TEST(Generate, SessionRemembersOverCalls) {
   std::vector<int32_t> history;
   for (int turn = 0; turn < 4; ++turn) {
     history.push_back(turn + 3);
-    Collected got = Collect(
-        *rig.client,
-        {.session = "anna", .tokens = {turn + 3}, .max_tokens = 9, .temperature = 0});
+    Collected got = Collect(*rig.client, {.session = "anna",
+                                          .tokens = {turn + 3},
+                                          .stopping = {.max_tokens = 9},
+                                          .sampling = {.temperature = 0}});
     ASSERT_TRUE(got.result.ok()) << got.result.status();
     EXPECT_EQ(got.first_index, static_cast<int64_t>(history.size()));
     EXPECT_THAT(got.tokens, ElementsAreArray(Greedy(history, 9)));
@@ -265,7 +273,7 @@ TEST(Generate, TextWithoutTokenizerIsRefusedAndTokensWork) {
   EXPECT_EQ(text.result.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(GetErrorDetail(text.result.status())->reason, "NO_TOKENIZER");
   EXPECT_EQ(GetErrorDetail(text.result.status())->field, "prompt.text");
-  auto tokens = Collect(*rig.client, {.tokens = {1}, .max_tokens = 5});
+  auto tokens = Collect(*rig.client, {.tokens = {1}, .stopping = {.max_tokens = 5}});
   ASSERT_TRUE(tokens.result.ok());
   EXPECT_EQ(tokens.tokens.size(), 5u);
   EXPECT_EQ(tokens.text, "");
@@ -279,8 +287,9 @@ TEST(Generate, EightStreamsAtOnceAreEachTheirOwn) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       auto client = rig.NewClient();
-      got[i] = Collect(*client,
-                       {.tokens = {i, i + 1}, .max_tokens = 200 + i, .temperature = 0});
+      got[i] = Collect(*client, {.tokens = {i, i + 1},
+                                 .stopping = {.max_tokens = 200 + i},
+                                 .sampling = {.temperature = 0}});
     });
   }
   EXPECT_TRUE(Eventually([&] {
@@ -322,8 +331,9 @@ class SlowReader : public ::testing::Test {
 TEST_F(SlowReader, PausesAloneAndLosesNothing) {
   BoundedContext context;
   auto reader = Stall(context);
-  Collected other =
-      Collect(*rig_.client, {.tokens = {9}, .max_tokens = 300, .temperature = 0});
+  Collected other = Collect(
+      *rig_.client,
+      {.tokens = {9}, .stopping = {.max_tokens = 300}, .sampling = {.temperature = 0}});
   EXPECT_THAT(other.tokens, ElementsAreArray(Greedy({9}, 300, ToyState::kFixed)));
 
   std::vector<int32_t> tokens;
@@ -379,12 +389,14 @@ void EndsEarlyAndGoesOn(const std::function<void(client::Client&)>& end,
     while (read == 0) std::this_thread::yield();
     end(*rig.client);
   });
-  auto result = rig.client->Generate(
-      {.session = "s", .tokens = {5}, .max_tokens = 500, .temperature = 0},
-      [&](const GenerateChunk& chunk) {
-        read += chunk.tokens.size();
-        return true;
-      });
+  auto result = rig.client->Generate({.session = "s",
+                                      .tokens = {5},
+                                      .stopping = {.max_tokens = 500},
+                                      .sampling = {.temperature = 0}},
+                                     [&](const GenerateChunk& chunk) {
+                                       read += chunk.tokens.size();
+                                       return true;
+                                     });
   ender.join();
   EXPECT_EQ(result.status().code(), expected) << result.status();
   // Step by step, because the server may not have heard of the end yet.
@@ -396,8 +408,9 @@ void EndsEarlyAndGoesOn(const std::function<void(client::Client&)>& end,
   const int64_t position = rig.client->GetSession("s")->position;
   EXPECT_GE(position, 1 + static_cast<int64_t>(read.load()));
   EXPECT_LT(position, 400);
-  Collected rest =
-      Collect(*rig.client, {.session = "s", .max_tokens = 30, .temperature = 0});
+  Collected rest = Collect(
+      *rig.client,
+      {.session = "s", .stopping = {.max_tokens = 30}, .sampling = {.temperature = 0}});
   ASSERT_TRUE(rest.result.ok()) << rest.result.status();
   const std::vector<int32_t> all = Greedy({5}, 500);
   EXPECT_EQ(rest.first_index, position);
@@ -442,7 +455,8 @@ TEST(Generate, DeadlineEndsTheCallAndFreesTheSession) {
     rig.decoder.Allow(0);
   }
   rig.decoder.AllowAll();
-  EXPECT_TRUE(Collect(*rig.client, {.session = "s", .tokens = {1}, .max_tokens = 4})
+  EXPECT_TRUE(Collect(*rig.client,
+                      {.session = "s", .tokens = {1}, .stopping = {.max_tokens = 4}})
                   .result.ok());
 }
 
@@ -456,7 +470,9 @@ TEST(Generate, ManyCancelledAtOnceLeaveNothing) {
       for (int round = 0; round < 20; ++round) {
         int left = (i * 7 + round) % 12;
         auto result =
-            client->Generate({.tokens = {i}, .max_tokens = 900, .temperature = 0},
+            client->Generate({.tokens = {i},
+                              .stopping = {.max_tokens = 900},
+                              .sampling = {.temperature = 0}},
                              [&](const GenerateChunk&) { return left-- > 0; });
         if (absl::IsCancelled(result.status())) ++cancelled;
       }
@@ -489,7 +505,8 @@ TEST(Generate, ModelFailuresAreTypedAndHarmNobodyElse) {
   Rig rig;
   for (int32_t token : {ToyDecoder::kFailing, ToyDecoder::kThrowing,
                         ToyDecoder::kNotANumber, ToyDecoder::kOutOfMemory}) {
-    Collected got = Collect(*rig.client, {.tokens = {1, token}, .max_tokens = 5});
+    Collected got =
+        Collect(*rig.client, {.tokens = {1, token}, .stopping = {.max_tokens = 5}});
     ASSERT_FALSE(got.result.ok());
     auto detail = GetErrorDetail(got.result.status());
     ASSERT_TRUE(detail.has_value()) << got.result.status();
@@ -497,9 +514,11 @@ TEST(Generate, ModelFailuresAreTypedAndHarmNobodyElse) {
     EXPECT_EQ(got.result.status().message().find("toy"), absl::string_view::npos)
         << got.result.status();
   }
-  EXPECT_THAT(
-      Collect(*rig.client, {.tokens = {1}, .max_tokens = 9, .temperature = 0}).tokens,
-      ElementsAreArray(Greedy({1}, 9)));
+  EXPECT_THAT(Collect(*rig.client, {.tokens = {1},
+                                    .stopping = {.max_tokens = 9},
+                                    .sampling = {.temperature = 0}})
+                  .tokens,
+              ElementsAreArray(Greedy({1}, 9)));
 }
 
 }  // namespace

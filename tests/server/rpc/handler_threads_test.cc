@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/handler_threads.h"
+#include "server/service/handler_threads.h"
 
 #include <thread>
 #include <vector>
@@ -27,7 +27,8 @@ TEST(HandlerThreads, ReadsThatHangKeepNoOthers) {
       const std::string id = StrCat("s", i);
       ASSERT_TRUE(rig.client->CreateSession({.id = id}).ok());
       const Collected turn =
-          Collect(*rig.client, {.session = id, .tokens = {1, 2}, .max_tokens = 1});
+          Collect(*rig.client,
+                  {.session = id, .tokens = {1, 2}, .stopping = {.max_tokens = 1}});
       ASSERT_TRUE(turn.result.ok()) << turn.result.status();
     }
   }
@@ -45,8 +46,9 @@ TEST(HandlerThreads, ReadsThatHangKeepNoOthers) {
     });
   }
   EXPECT_TRUE(store.AwaitHeldRead(kPatience));
-  EXPECT_TRUE(Eventually([&] { return rig.server->open_calls() == kReaders; }));
-  const Collected other = Collect(*rig.client, {.tokens = {1, 2}, .max_tokens = 50});
+  EXPECT_TRUE(Eventually([&] { return rig.service->open_calls() == kReaders; }));
+  const Collected other =
+      Collect(*rig.client, {.tokens = {1, 2}, .stopping = {.max_tokens = 50}});
   EXPECT_TRUE(other.result.ok()) << other.result.status();
   EXPECT_EQ(other.tokens.size(), 50u);
   store.OpenReads();

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "client/status.h"
-#include "server/engine/engine_errors.h"
+#include "server/requests/engine_errors.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
@@ -26,7 +26,7 @@ class IdleCallers : public ::testing::Test {
   RigOptions Options(milliseconds idle_timeout) const {
     return {.state = ToyState::kFixed,
             .engine = {.idle_timeout = idle_timeout},
-            .rpc = {.observer = observed_}};
+            .service = {.observer = observed_}};
   }
 
   // Of a channel that takes no whole message of a stream that is not read.
@@ -44,11 +44,11 @@ class IdleCallers : public ::testing::Test {
   }
   // The only call of `method`, once it has ended; the server looks for idle callers
   // meanwhile.
-  RpcRecord Ended(Rig& rig, const std::string& method) const {
-    RpcRecord found;
+  AccessRecord Ended(Rig& rig, const std::string& method) const {
+    AccessRecord found;
     EXPECT_TRUE(Eventually([&] {
-      rig.server->EndIdleCalls();
-      for (const RpcRecord& call : observed_->Ended()) {
+      rig.service->EndIdleCalls();
+      for (const AccessRecord& call : observed_->Ended()) {
         if (call.method == method) found = call;
       }
       return !found.method.empty();
@@ -88,7 +88,7 @@ TEST_P(IdleReader, ItsCallEnds) {
   BoundedContext context;
   const auto begin = steady_clock::now();
   const auto reader = stub->Generate(&context, request);
-  const RpcRecord call = Ended(rig, kGenerate);
+  const AccessRecord call = Ended(rig, kGenerate);
   EXPECT_GE(steady_clock::now() - begin, kIdle);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
@@ -114,7 +114,7 @@ TEST_F(IdleCallers, AScoreCallThatIsNotOpenedEnds) {
   BoundedContext context;
   const auto stream = rig.generation->Score(&context);
   ASSERT_TRUE(Started(kScore));
-  const RpcRecord call = Ended(rig, kScore);
+  const AccessRecord call = Ended(rig, kScore);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   EXPECT_GE(call.total, kIdle);
@@ -134,7 +134,7 @@ TEST_F(IdleCallers, AScoreCallWhoseScoresAreNotReadEnds) {
   part.mutable_part()->set_text(std::string(500, 'a'));
   ASSERT_TRUE(stream->Write(open));
   ASSERT_TRUE(stream->Write(part));
-  const RpcRecord call = Ended(rig, kScore);
+  const AccessRecord call = Ended(rig, kScore);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   ExpectShutdownAtOnce(rig);
@@ -197,7 +197,7 @@ TEST_F(IdleCallers, OthersGoOn) {
   request.mutable_part()->set_text("abc");
   v1::ScoreResponse response;
   for (int part = 0; part < 3; ++part) {
-    rig.server->EndIdleCalls();
+    rig.service->EndIdleCalls();
     ASSERT_TRUE(stream->Write(request));
     ASSERT_TRUE(stream->Read(&response));
   }
@@ -214,7 +214,7 @@ TEST_F(IdleCallers, ADrainEndsScoreCallsThatAreNotOpened) {
   ASSERT_TRUE(Started(kScore));
   rig.decoder.Allow(0);
   std::future<Collected> running = std::async(std::launch::async, [&] {
-    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 3});
+    return Collect(*rig.NewClient(), {.tokens = {1}, .stopping = {.max_tokens = 3}});
   });
   rig.decoder.AwaitHeld();
   rig.engine->Drain();
@@ -238,7 +238,7 @@ TEST_F(IdleCallers, EndWhileOthersDo) {
   Rig rig(Options(milliseconds(1)));
   std::atomic<bool> over = false;
   std::thread ender([&] {
-    for (; !over; std::this_thread::yield()) rig.server->EndIdleCalls();
+    for (; !over; std::this_thread::yield()) rig.service->EndIdleCalls();
   });
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "server/engine/introspection_limits.h"
-#include "server/rpc/messages.h"
+#include "server/calls/introspection_limits.h"
+#include "server/service/messages/messages.h"
 #include "tests/server/rpc/talk.h"
 
 namespace mnemon::converse {

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/listen_address.h"
 #include "gmock/gmock.h"
-#include "server/rpc/call_serializer.h"
-#include "server/rpc/open_calls.h"
+#include "server/service/call_serializer.h"
+#include "server/service/open_calls.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/rpc/rig.h"
@@ -30,7 +30,8 @@ constexpr char kReadyService[] = "mnemon.v1.Generation";
 
 TEST(Start, PortInUseFailsClearly) {
   Rig rig;
-  auto second = RpcServer::Start(*rig.engine, {.listen = rig.address()});
+  const auto service = *Service::Create(*rig.engine, {});
+  auto second = RpcServer::Start(*service, {.listen = rig.address()});
   ASSERT_FALSE(second.ok());
   EXPECT_TRUE(absl::IsUnavailable(second.status()));
   EXPECT_THAT(second.status().message(), HasSubstr(rig.address()));
@@ -42,19 +43,21 @@ TEST(Start, PortIsFreeAfterwards) {
   Rig rig;
   const std::string address = rig.address();
   rig.server.reset();
-  auto again = RpcServer::Start(*rig.engine, {.listen = address});
+  const auto service = *Service::Create(*rig.engine, {});
+  auto again = RpcServer::Start(*service, {.listen = address});
   EXPECT_TRUE(again.ok()) << again.status();
 }
 
 TEST(Start, WrongAddresses) {
   Rig rig;
+  const auto service = *Service::Create(*rig.engine, {});
   for (const char* listen : {"", "127.0.0.1", ":50051", "127.0.0.1:", "127.0.0.1:65536",
                              "127.0.0.1:-1", "127.0.0.1:1x", "::1:5", "a b:5",
                              "127.0.0.1:99999999999999999999", "unix:/tmp/x"}) {
-    auto server = RpcServer::Start(*rig.engine, {.listen = listen});
+    auto server = RpcServer::Start(*service, {.listen = listen});
     EXPECT_TRUE(absl::IsInvalidArgument(server.status())) << listen << server.status();
   }
-  auto elsewhere = RpcServer::Start(*rig.engine, {.listen = "203.0.113.1:0"});
+  auto elsewhere = RpcServer::Start(*service, {.listen = "203.0.113.1:0"});
   EXPECT_TRUE(absl::IsUnavailable(elsewhere.status())) << elsewhere.status();
   EXPECT_THAT(elsewhere.status().message(), HasSubstr("203.0.113.1:0"));
 }
@@ -73,7 +76,7 @@ TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
 
   rig.decoder.Allow(3);
   std::future<Collected> running = std::async(std::launch::async, [&] {
-    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+    return Collect(*rig.NewClient(), {.tokens = {1}, .stopping = {.max_tokens = 100}});
   });
   rig.decoder.AwaitHeld();
   EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReadyService, "/toy")).ok());
@@ -106,7 +109,7 @@ TEST(Shutdown, EndsStreamsWithATypedErrorAfterTheGrace) {
   Rig rig;
   rig.decoder.Allow(3);
   std::future<Collected> running = std::async(std::launch::async, [&] {
-    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+    return Collect(*rig.NewClient(), {.tokens = {1}, .stopping = {.max_tokens = 100}});
   });
   rig.decoder.AwaitHeld();
   rig.server->Shutdown(milliseconds(50));
@@ -121,7 +124,7 @@ TEST(Shutdown, SecondCallShortensTheFirst) {
   Rig rig;
   rig.decoder.Allow(0);
   std::future<Collected> running = std::async(std::launch::async, [&] {
-    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+    return Collect(*rig.NewClient(), {.tokens = {1}, .stopping = {.max_tokens = 100}});
   });
   rig.decoder.AwaitHeld();
   std::future<void> first =
@@ -157,7 +160,8 @@ TEST(Wire, JunkIsClosed) {
     EXPECT_GT(send(fd, junk.data(), junk.size(), MSG_NOSIGNAL), 0);
     close(fd);
   }
-  EXPECT_TRUE(Collect(*rig.client, {.tokens = {1}, .max_tokens = 5}).result.ok());
+  EXPECT_TRUE(
+      Collect(*rig.client, {.tokens = {1}, .stopping = {.max_tokens = 5}}).result.ok());
 }
 
 TEST(CallSerializer, HasOneHolderAndLosesNoRequest) {
@@ -177,7 +181,7 @@ TEST(Readiness, FollowsTheQueueAndComesBack) {
   rig.decoder.Allow(0);
   const auto start = [&] {
     return std::async(std::launch::async, [&] {
-      return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 3});
+      return Collect(*rig.NewClient(), {.tokens = {1}, .stopping = {.max_tokens = 3}});
     });
   };
   std::future<Collected> running = start();
@@ -221,7 +225,7 @@ TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
   const auto start = [&](const std::string& model) {
     return std::async(std::launch::async, [&rig, model] {
       return Collect(*rig.NewClient(),
-                     {.model = model, .tokens = {1}, .max_tokens = 3});
+                     {.model = model, .tokens = {1}, .stopping = {.max_tokens = 3}});
     });
   };
   std::future<Collected> running = start("full");
@@ -229,7 +233,8 @@ TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
   std::future<Collected> waiting = start("full");
   EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().models[0].waiting == 1; }));
   const absl::Status refused =
-      Collect(*rig.client, {.model = "full", .tokens = {1}, .max_tokens = 3})
+      Collect(*rig.client,
+              {.model = "full", .tokens = {1}, .stopping = {.max_tokens = 3}})
           .result.status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   rig.server->UpdateReadiness();

@@ -13,7 +13,8 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/rpc/admission.h"
+#include "server/rpc/call_context.h"
+#include "server/service/admission.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
@@ -84,46 +85,48 @@ TEST(Deadline, InThePastIsRefusedAndInAHundredYearsWorks) {
 
 TEST(Admission, FillsAtItsRate) {
   FakeClock clock;
-  const grpc::CallbackServerContext context;
+  grpc::CallbackServerContext context;
+  const RpcCaller caller(context);
   Admission limit(2, clock);
-  EXPECT_TRUE(limit.Admit(context).ok());
-  EXPECT_TRUE(limit.Admit(context).ok());
-  const absl::Status refused = limit.Admit(context);
+  EXPECT_TRUE(limit.Admit(caller).ok());
+  EXPECT_TRUE(limit.Admit(caller).ok());
+  const absl::Status refused = limit.Admit(caller);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   const auto wait = GetErrorDetail(refused)->retry_after;
   ASSERT_TRUE(wait);
   EXPECT_GE(*wait, milliseconds(500));
   EXPECT_LE(*wait, milliseconds(502));
   clock.Advance(*wait - milliseconds(10));
-  EXPECT_FALSE(limit.Admit(context).ok());
+  EXPECT_FALSE(limit.Admit(caller).ok());
   clock.Advance(milliseconds(10));
-  EXPECT_TRUE(limit.Admit(context).ok());
-  EXPECT_FALSE(limit.Admit(context).ok());
+  EXPECT_TRUE(limit.Admit(caller).ok());
+  EXPECT_FALSE(limit.Admit(caller).ok());
   clock.Advance(std::chrono::hours(1));
-  EXPECT_TRUE(limit.Admit(context).ok());
-  EXPECT_TRUE(limit.Admit(context).ok());
-  EXPECT_FALSE(limit.Admit(context).ok());
+  EXPECT_TRUE(limit.Admit(caller).ok());
+  EXPECT_TRUE(limit.Admit(caller).ok());
+  EXPECT_FALSE(limit.Admit(caller).ok());
 }
 
-TEST(DeadlineOf, IsAbsentWithoutADeadline) {
-  const grpc::CallbackServerContext context;
-  EXPECT_EQ(DeadlineOf(context), std::nullopt);
+TEST(RpcCaller, HasNoDeadlineWithoutOne) {
+  grpc::CallbackServerContext context;
+  EXPECT_EQ(RpcCaller(context).deadline(), std::nullopt);
 }
 
 TEST(Admission, LessThanOnePerSecondAndNone) {
   FakeClock clock;
-  const grpc::CallbackServerContext context;
+  grpc::CallbackServerContext context;
+  const RpcCaller caller(context);
   Admission slow(0.1, clock);
-  EXPECT_TRUE(slow.Admit(context).ok());
-  EXPECT_FALSE(slow.Admit(context).ok());
+  EXPECT_TRUE(slow.Admit(caller).ok());
+  EXPECT_FALSE(slow.Admit(caller).ok());
   clock.Advance(std::chrono::seconds(10));
-  EXPECT_TRUE(slow.Admit(context).ok());
+  EXPECT_TRUE(slow.Admit(caller).ok());
   Admission none(0, clock);
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.Admit(context).ok());
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.Admit(caller).ok());
 }
 
 TEST(Admission, RefusesOverGrpcWithTheTimeToWait) {
-  Rig rig({.rpc = {.max_calls_per_second = 0.001}});
+  Rig rig({.service = {.max_calls_per_second = 0.001}});
   EXPECT_TRUE(Ended(rig, Ask(1, 3)).status.ok());
   const Answer refused = Ended(rig, Ask(1, 3));
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -210,7 +213,7 @@ TEST(RequestId, ASessionTakesARequestOnce) {
 
 TEST(RequestId, ALostStreamGoesOnWhereItWas) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   v1::GenerateRequest request = Ask(1, 60);
   request.mutable_sampling()->set_seed(5);
@@ -232,7 +235,7 @@ TEST(RequestId, ALostStreamGoesOnWhereItWas) {
     // The server knows of it before the model goes on.
     ASSERT_TRUE(Eventually([&] {
       const auto ended = observed->Ended();
-      return std::any_of(ended.begin(), ended.end(), [](const RpcRecord& call) {
+      return std::any_of(ended.begin(), ended.end(), [](const AccessRecord& call) {
         return call.status == absl::StatusCode::kCancelled;
       });
     }));
@@ -443,7 +446,7 @@ size_t Threads() {
 // gRPC's own reflection would serve each stream with a thread.
 TEST(Reflection, IdleStreamsTakeFewThreads) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   constexpr int kStreams = 200;
   EXPECT_TRUE(Ended(rig, Ask(1, 5)).status.ok());
   const size_t before = Threads();

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/rpc/rpc_record.h"
+#include "server/service/access_record.h"
 
 namespace mnemon {
 
@@ -20,7 +20,7 @@ class ObservedCalls final : public CallObserver {
     std::lock_guard lock(mutex_);
     ++started_[method];
   }
-  void OnCallEnded(const RpcRecord& record) override {
+  void OnCallEnded(const AccessRecord& record) override {
     const bool probe =
         record.method == "grpc.health.v1.Health/Check" && record.received_bytes == 0;
     if (probe) return;
@@ -33,7 +33,7 @@ class ObservedCalls final : public CallObserver {
     std::lock_guard lock(mutex_);
     return started_;
   }
-  std::vector<RpcRecord> Ended() const {
+  std::vector<AccessRecord> Ended() const {
     std::lock_guard lock(mutex_);
     return ended_;
   }
@@ -46,7 +46,7 @@ class ObservedCalls final : public CallObserver {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, int> started_;  // guarded by mutex_
-  std::vector<RpcRecord> ended_;        // guarded by mutex_
+  std::vector<AccessRecord> ended_;     // guarded by mutex_
   std::thread::id thread_;              // guarded by mutex_
 };
 

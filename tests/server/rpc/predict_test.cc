@@ -25,7 +25,8 @@ struct PredictRig {
     EngineModel toy{.facts = {.name = "toy", .vocab = ToyDecoder::kVocab},
                     .decoder = &decoder};
     engine = *Engine::Create({encoder, toy}, {.max_queue = max_queue});
-    server = *RpcServer::Start(*engine, {.listen = "127.0.0.1:0"});
+    service = *Service::Create(*engine, {});
+    server = *RpcServer::Start(*service, {.listen = "127.0.0.1:0"});
     client = client::Client::Connect({.server = StrCat("127.0.0.1:", server->port())});
     stub = v1::Generation::NewStub(grpc::CreateChannel(
         StrCat("127.0.0.1:", server->port()), grpc::InsecureChannelCredentials()));
@@ -35,6 +36,7 @@ struct PredictRig {
   ToyPredictor predictor;
   ToyDecoder decoder{ToyState::kFixed};
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<Service> service;
   std::unique_ptr<RpcServer> server;
   std::unique_ptr<client::Client> client;
   std::unique_ptr<v1::Generation::Stub> stub;
@@ -253,9 +255,10 @@ TEST(Predict, BesideStreams) {
           good &= got.ok() &&
                   std::ranges::equal(got->logits.values, Direct(options).logits);
         } else {
-          const Collected got = Collect(
-              *rig.client,
-              {.model = "toy", .tokens = {i}, .max_tokens = 20, .temperature = 0});
+          const Collected got = Collect(*rig.client, {.model = "toy",
+                                                      .tokens = {i},
+                                                      .stopping = {.max_tokens = 20},
+                                                      .sampling = {.temperature = 0}});
           good &= got.tokens ==
                   ToyContinuation(ToyState::kFixed, {i}, 20, {.temperature = 0});
         }

@@ -356,8 +356,10 @@ TEST(RandomCalls, LeaveNothingBehind) {
     const EngineStats stats = rig.engine->Stats();
     return stats.running + stats.queued + stats.sessions + stats.state_bytes == 0;
   }));
-  const Collected alive = Collect(
-      *rig.client, {.model = "m0", .tokens = {1}, .max_tokens = 9, .temperature = 0});
+  const Collected alive = Collect(*rig.client, {.model = "m0",
+                                                .tokens = {1},
+                                                .stopping = {.max_tokens = 9},
+                                                .sampling = {.temperature = 0}});
   EXPECT_EQ(alive.tokens,
             ToyContinuation(ToyState::kFixedAndAppend, {1}, 9, {.temperature = 0}));
 }

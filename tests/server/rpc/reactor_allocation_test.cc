@@ -61,11 +61,13 @@ struct Served {
     engine = *Engine::Create({model}, {});
     EngineThreads() = Threads();
     for (const pid_t thread : before) EngineThreads().erase(thread);
-    server = *RpcServer::Start(*engine, {.listen = "127.0.0.1:0"});
+    service = *Service::Create(*engine, {});
+    server = *RpcServer::Start(*service, {.listen = "127.0.0.1:0"});
     client = client::Client::Connect({.server = StrCat("127.0.0.1:", server->port())});
   }
 
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<Service> service;
   std::unique_ptr<RpcServer> server;
   std::unique_ptr<client::Client> client;
 };
@@ -119,8 +121,9 @@ TEST_F(FailingReactors, OfGenerate) {
   ForEachAllocation(
       [&] {
         // Collect expects that no token is missing and none comes twice.
-        client::GenerateOptions options{
-            .tokens = {1}, .max_tokens = 100, .temperature = 0};
+        client::GenerateOptions options{.tokens = {1},
+                                        .stopping = {.max_tokens = 100},
+                                        .sampling = {.temperature = 0}};
         options.logprobs = {.wanted = true, .most_likely = 2};
         const Collected got = Collect(*served.client, options);
         ExpectOkOrOutOfMemory(got.result.status());

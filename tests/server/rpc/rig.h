@@ -21,6 +21,7 @@
 #include "model/text/tokenizer.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "server/service/service.h"
 #include "tests/fakes/patience.h"
 #include "tests/fakes/toy_decoder.h"
 
@@ -47,6 +48,7 @@ struct RigOptions {
   std::vector<std::string> models = {"toy"};
   std::vector<ToyState> other_states = {};  // of the second model on; else `state`
   Engine::Options engine;
+  ServiceOptions service;
   RpcOptions rpc;
 };
 
@@ -90,10 +92,12 @@ class Rig {
     auto made = Engine::Create(std::move(models), options.engine);
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);
+    ServiceOptions service_options = options.service;
+    service_options.idle_timeout = options.engine.idle_timeout;
+    service = *Service::Create(*engine, service_options);
     RpcOptions rpc = options.rpc;
     rpc.listen = "127.0.0.1:0";
-    rpc.idle_timeout = options.engine.idle_timeout;
-    auto started = RpcServer::Start(*engine, rpc);
+    auto started = RpcServer::Start(*service, rpc);
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
     client = NewClient();
@@ -107,6 +111,7 @@ class Rig {
   ~Rig() {
     decoder.AllowAll();
     server.reset();
+    service.reset();
     engine.reset();
   }
 
@@ -131,6 +136,7 @@ class Rig {
   ToyDecoder decoder;
   std::vector<std::unique_ptr<ToyDecoder>> others;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<Service> service;
   std::unique_ptr<RpcServer> server;
   std::unique_ptr<client::Client> client;
   std::shared_ptr<grpc::Channel> channel;

@@ -34,7 +34,8 @@ Scored Score(Rig& rig, const ScoreOptions& options) {
 TEST(Score, AgreesWithGenerate) {
   Rig rig;
   std::vector<TokenLogprobs> sampled;
-  client::GenerateOptions options{.tokens = {4, 5, 6}, .max_tokens = 200, .seed = 3};
+  client::GenerateOptions options{
+      .tokens = {4, 5, 6}, .stopping = {.max_tokens = 200}, .sampling = {.seed = 3}};
   options.logprobs = {.wanted = true, .most_likely = 2, .ids = {39}};
   std::vector<int32_t> all = options.tokens;
   ASSERT_TRUE(rig.client
@@ -84,7 +85,8 @@ TEST(Score, TakesATextOfAnyLength) {
 TEST(Score, OnASessionOnlyCommitChangesIt) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
-  ASSERT_TRUE(Collect(*rig.client, {.session = "s", .text = "abc", .max_tokens = 0})
+  ASSERT_TRUE(Collect(*rig.client,
+                      {.session = "s", .text = "abc", .stopping = {.max_tokens = 0}})
                   .result.ok());
   const Scored dry = Score(rig, {.session = "s", .text = "def"});
   ASSERT_TRUE(dry.result.ok()) << dry.result.status();
@@ -94,8 +96,10 @@ TEST(Score, OnASessionOnlyCommitChangesIt) {
   ASSERT_TRUE(kept.result.ok());
   EXPECT_EQ(kept.result->logprob_sum, dry.result->logprob_sum);
   EXPECT_EQ(rig.client->GetSession("s")->position, 6);
-  const Collected got = Collect(
-      *rig.client, {.session = "s", .tokens = {9}, .max_tokens = 20, .temperature = 0});
+  const Collected got = Collect(*rig.client, {.session = "s",
+                                              .tokens = {9},
+                                              .stopping = {.max_tokens = 20},
+                                              .sampling = {.temperature = 0}});
   EXPECT_EQ(got.tokens,
             ToyContinuation(ToyState::kFixedAndAppend, {13, 14, 15, 16, 17, 18, 9}, 20,
                             {.temperature = 0}));
@@ -105,7 +109,7 @@ TEST(Score, OnASessionOnlyCommitChangesIt) {
 // where gRPC reports the end of its messages before the cancellation.
 TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
   const auto observed = std::make_shared<ObservedCalls>();
-  Rig rig({.rpc = {.observer = observed}});
+  Rig rig({.service = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 1; }));
   v1::ScoreRequest open, part;

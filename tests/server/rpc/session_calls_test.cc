@@ -30,9 +30,9 @@ GenerateOptions Turn(const std::string& session, std::vector<int32_t> tokens,
   GenerateOptions options;
   options.session = session;
   options.tokens = std::move(tokens);
-  options.max_tokens = count;
-  options.temperature = 1;
-  options.seed = 5;
+  options.stopping.max_tokens = count;
+  options.sampling.temperature = 1;
+  options.sampling.seed = 5;
   return options;
 }
 
@@ -234,7 +234,7 @@ TEST(SessionCalls, TransfersEndWithTheirCallers) {
     writer->Write(message);
     auto end = std::async(std::launch::async, [&] { return writer->Finish(); });
     while (end.wait_for(std::chrono::milliseconds(5)) == std::future_status::timeout) {
-      rig.server->EndIdleCalls();
+      rig.service->EndIdleCalls();
     }
     EXPECT_EQ(ReasonOf(client::FromGrpcStatus(end.get())), "CALLER_IDLE");
   }
@@ -257,7 +257,7 @@ TEST(SessionCalls, AnUpdateChangesWhatItNames) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("a", "").ok());
   ASSERT_TRUE(Collect(*rig.client, Turn("a", {20, 21}, 3)).result.ok());
-  GenerateOptions sampling;
+  client::SamplingOptions sampling;
   sampling.temperature = 0;
   sampling.logit_bias = {{.token = 7, .bias = 1000}};
   const auto set = rig.client->UpdateSession(
@@ -268,16 +268,16 @@ TEST(SessionCalls, AnUpdateChangesWhatItNames) {
   GenerateOptions bare;
   bare.session = "a";
   bare.tokens = {20};
-  bare.max_tokens = 4;
+  bare.stopping.max_tokens = 4;
   EXPECT_THAT(Collect(*rig.client, bare).tokens, testing::Each(7));
-  bare.temperature = 1;
-  bare.seed = 3;
+  bare.sampling.temperature = 1;
+  bare.sampling.seed = 3;
   EXPECT_THAT(Collect(*rig.client, bare).tokens, testing::Not(testing::Each(7)));
   // A fork takes it over.
   ASSERT_TRUE(rig.client->ForkSession({.parent = "a", .id = "b"}).ok());
   GenerateOptions child;
   child.session = "b";
-  child.max_tokens = 2;
+  child.stopping.max_tokens = 2;
   EXPECT_THAT(Collect(*rig.client, child).tokens, testing::Each(7));
   // Named, but not set: back to the default.
   const auto cleared =

@@ -3,8 +3,8 @@
 // the log.
 #include "base/error.h"
 #include "gtest/gtest.h"
-#include "server/rpc/rpc_record.h"
 #include "server/rpc/status_mapping.h"
+#include "server/service/access_record.h"
 #include "tests/fakes/captured_log.h"
 #include "tests/fakes/failing_allocation.h"
 
@@ -49,12 +49,12 @@ TEST(StatusMapping, EachAllocationMayFail) {
 
 TEST(LogCall, EachAllocationMayFail) {
   takes_part = false;
-  const RpcRecord call{.method = "mnemon.v1.Generation/Generate",
-                       .request_id = std::string(64, 'i'),
-                       .model = std::string(40, 'm'),
-                       .session = std::string(40, 's'),
-                       .status = absl::StatusCode::kResourceExhausted,
-                       .reason = "OUT_OF_MEMORY_OF_THE_ENGINE"};
+  const AccessRecord call{.method = "mnemon.v1.Generation/Generate",
+                          .request_id = std::string(64, 'i'),
+                          .model = std::string(40, 'm'),
+                          .session = std::string(40, 's'),
+                          .status = absl::StatusCode::kResourceExhausted,
+                          .reason = "OUT_OF_MEMORY_OF_THE_ENGINE"};
   int64_t failed = 0;
   const std::string log = CaptureLog([&] {
     for (int64_t n = 1; failed == n - 1; ++n) {

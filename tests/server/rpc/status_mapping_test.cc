@@ -2,8 +2,8 @@
 #include "server/rpc/status_mapping.h"
 
 #include "base/error.h"
-#include "client/describe_error.h"
 #include "client/status.h"
+#include "client/terminal/describe_error.h"
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"

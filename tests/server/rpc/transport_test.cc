@@ -52,7 +52,8 @@ int64_t ShutDown(const RpcServer& server, ShutDownReason reason) {
 
 TEST(Transport, FramesOfNoCallEndTheirConnectionAndNoOther) {
   Rig rig;
-  ASSERT_TRUE(Collect(*rig.client, {.text = "a", .max_tokens = 3}).result.ok());
+  ASSERT_TRUE(
+      Collect(*rig.client, {.text = "a", .stopping = {.max_tokens = 3}}).result.ok());
   const Descriptor flood = ConnectTo(rig.server->port());
   const std::string preface = Preface();
   ASSERT_EQ(send(flood.get(), preface.data(), preface.size(), 0),
@@ -62,7 +63,8 @@ TEST(Transport, FramesOfNoCallEndTheirConnectionAndNoOther) {
   EXPECT_TRUE(SendUntilCut(flood, EmptyFrames(0x77, 1000)));
   EXPECT_TRUE(
       Eventually([&] { return ShutDown(*rig.server, ShutDownReason::kTraffic) == 1; }));
-  EXPECT_TRUE(Collect(*rig.client, {.text = "b", .max_tokens = 3}).result.ok());
+  EXPECT_TRUE(
+      Collect(*rig.client, {.text = "b", .stopping = {.max_tokens = 3}}).result.ok());
 }
 
 TEST(Transport, ManyHonestCallsAreNoFlood) {
@@ -72,7 +74,8 @@ TEST(Transport, ManyHonestCallsAreNoFlood) {
     ASSERT_TRUE(rig.client->CheckHealth("").ok()) << i;
   }
   for (int i = 0; i < 30; ++i) {
-    const Collected all = Collect(*rig.client, {.text = prompt, .max_tokens = 20});
+    const Collected all =
+        Collect(*rig.client, {.text = prompt, .stopping = {.max_tokens = 20}});
     ASSERT_TRUE(all.result.ok()) << all.result.status();
   }
   for (const ShutDownReason reason :
@@ -107,8 +110,8 @@ TEST(Transport, TheGreatestMessageMayBeTheFirst) {
   for (int i = 0; i < 5; ++i) {
     const auto client = rig.NewClient();
     // As large as a message may be, and far more tokens than the model's context.
-    const Collected all =
-        Collect(*client, {.text = std::string((4 << 20) - 100, 'a'), .max_tokens = 3});
+    const Collected all = Collect(*client, {.text = std::string((4 << 20) - 100, 'a'),
+                                            .stopping = {.max_tokens = 3}});
     EXPECT_EQ(all.result.status().code(), absl::StatusCode::kInvalidArgument)
         << all.result.status();
   }

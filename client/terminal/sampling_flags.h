@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Flags of several commands (server address, sampling, stopping) and text for a
+// terminal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/command_line.h"
+#include "client/client.h"
+
+namespace mnemon::client {
+
+// Tokens per answer by default: short enough for a person to wait for. In a model's
+// chat template an answer has an end of its own instead.
+inline constexpr int32_t kDefaultMaxTokens = 256;
+
+void AddServerFlag(Command command, ClientOptions& options);
+void AddModelFlag(Command command, std::string& model);
+
+// Values of flags that TakeFlags converts. Its usage errors name the flag and the
+// mistake.
+struct SamplingFlags {
+  std::vector<std::string> logit_bias;  // "ID=BIAS" each
+};
+// Those of the message Sampling of the API.
+void AddSamplingFlags(Command command, SamplingOptions& options, SamplingFlags& flags);
+absl::Status TakeFlags(const SamplingFlags& flags, SamplingOptions& options);
+
+struct StoppingFlags {
+  std::optional<double> time_limit;  // seconds
+};
+// Those of Stopping; without --max-tokens its option stays absent.
+void AddStoppingFlags(Command command, StoppingOptions& options, StoppingFlags& flags);
+absl::Status TakeFlags(const StoppingFlags& flags, StoppingOptions& options);
+
+// --on-disconnect and --no-resume.
+struct ResumeFlags {
+  std::string on_disconnect = "pause";
+  bool no_resume = false;
+};
+void AddResumeFlags(Command command, ResumeFlags& flags);
+void TakeFlags(const ResumeFlags& flags, ResumeOptions& options);
+
+// `text` as it may be shown on a terminal: control characters but line ends and tabs
+// are escaped, because a model can write any.
+std::string ForTerminal(std::string_view text);
+
+}  // namespace mnemon::client

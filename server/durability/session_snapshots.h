@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Snapshots of sessions and their proofs: states are shared or made between two steps
+// of the model, read and written on the thread for snapshots, and the outcome is told
+// on a callback thread or on that one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/requests/request.h"
+#include "server/run/engine_context.h"
+#include "server/run/model_runner.h"
+#include "server/sessions/session.h"
+#include "server/tasks/session_tasks.h"
+
+namespace mnemon {
+
+// Of one model; all of it outlives the jobs.
+struct SnapshotPlace {
+  std::shared_ptr<ModelRunner> runner;
+  std::shared_ptr<const EngineContext> context;
+};
+
+struct EncodedSnapshot {
+  std::string bytes;
+  std::vector<int32_t> history;
+  int64_t computed = 0;  // tokens which its state contains
+  ByteCharge charge;     // of `bytes` and `history`
+};
+
+// The snapshot of `session` in this scope, with this record. `copy` is an empty session
+// without a name.
+void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
+                    std::shared_ptr<Session> copy, CopyScope scope, std::string record,
+                    OnAnswer<EncodedSnapshot> on_done);
+
+// Gives `session`, which has a history and no state, that of a snapshot of it, where it
+// fits the model and the history, and where there is room: the answer says whether.
+// `read` is called on the thread that restores. `scratch` is an empty session without a
+// name. The errors of `read` and of DecodeSnapshot; MEMORY_LIMIT. REQUIRES: the history
+// does not change until this returns; behind a later change the state is not given.
+void RestoreState(const SnapshotPlace& place, std::shared_ptr<Session> session,
+                  std::shared_ptr<Session> scratch,
+                  std::function<absl::StatusOr<std::string>()> read,
+                  OnAnswer<bool> on_done);
+
+// Checks a snapshot against the model, and makes `session`, which is empty and in no
+// directory, what it holds. `finish` gets the session once its history is there, to set
+// what the snapshot's record (its second argument) says, before it is added to the
+// directory. The errors of
+// DecodeSnapshot; FAILED_PRECONDITION, MODEL_FINGERPRINT; MEMORY_LIMIT; those of
+// SessionDirectory::Insert.
+void ImportSnapshot(const SnapshotPlace& place, std::string snapshot,
+                    std::shared_ptr<Session> session,
+                    std::function<absl::Status(Session&, const std::string&)> finish,
+                    OnAnswer<std::shared_ptr<Session>> on_done);
+
+// Begins a call that computes the history of a session without a name, and keeps its
+// state, pinned.
+using BeginReplay = std::function<absl::Status(const std::shared_ptr<Session>& replayed,
+                                               OneAnswer<absl::Status> on_end)>;
+
+// Checks the state of `session`. `begin_replay` null: does not replay.
+void VerifySnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
+                    std::shared_ptr<Session> copy, std::shared_ptr<Session> replayed,
+                    BeginReplay begin_replay, OnAnswer<VerifiedSession> on_done);
+
+}  // namespace mnemon

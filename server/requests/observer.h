@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Observer of an engine's events, for metrics. An engine without an observer measures
+// nothing.
+//
+// A "request" is one call that generates. It is taken, is admitted (its prompt is about
+// to be computed), gives tokens and ends; or it is refused, or ends before admission.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "server/requests/request.h"
+
+namespace mnemon {
+
+using Seconds = std::chrono::duration<double>;
+
+// An event of a named session. A repeated request causes none.
+enum class SessionEvent {
+  kCreate,
+  kFork,
+  kRewind,
+  kCheckpoint,
+  kExport,
+  kImport,
+  kExpire,
+  kVerify,      // valid
+  kVerifyFail,  // invalid
+};
+
+// How a request that was taken ended.
+struct RequestEnd {
+  absl::Status status;
+  const FinishFacts* finish = nullptr;  // when OK; not owned
+  Seconds total{0};                     // since it was taken
+  std::optional<Seconds> decode;        // first to last token, when there are two
+};
+
+// Methods are called from any thread, without a lock, several times per step and token.
+// They must neither block nor throw. `model` is an index into the list of models given
+// to Engine::Create.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+
+  // One model call for `sessions` sessions.
+  virtual void OnStep(size_t model, int64_t sessions, Seconds took) = 0;
+
+  // `model` is absent when the request names none that is loaded.
+  virtual void OnRefused(std::optional<size_t> model, const absl::Status& status) = 0;
+  virtual void OnAdmitted(size_t model, const StartFacts& facts, Seconds queued) = 0;
+  // `since_taken` is the time to the first token, `since_admitted` that of the prompt.
+  virtual void OnFirstToken(size_t model, Seconds since_taken,
+                            Seconds since_admitted) = 0;
+  virtual void OnNextToken(size_t model, Seconds since_last) = 0;
+  // A call waited for the consumer of its stream to take tokens.
+  virtual void OnStall(size_t model, Seconds stalled) = 0;
+  virtual void OnEnded(size_t model, const RequestEnd& end) = 0;
+  // A request resumes or repeats the stream of an earlier one.
+  virtual void OnResumed(size_t model) = 0;
+
+  virtual void OnSessionEvent(SessionEvent event) = 0;
+  // The state of a session or checkpoint was restored to an arena.
+  virtual void OnRestored(SessionTier from, Seconds took) = 0;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What the runners of models ask of the sessions in a store.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "server/sessions/session.h"
+#include "server/waiting/one_answer.h"
+#include "server/waiting/waiters.h"
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class DurableSessions {
+ public:
+  // Writes a snapshot of the session soon, if there is anything new in it; or the base
+  // that it needs. Where memory has run out nothing happens, but that who waits for the
+  // base is told.
+  virtual void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept = 0;
+  // The same for a session whose turns follow each other, once it has rested for
+  // EngineOptions::snapshot_rest: until then its journal has what is new, and the next
+  // turn would make the snapshot an old one. At once where much is new.
+  virtual void RequestAtRest(const std::shared_ptr<Session>& session) noexcept = 0;
+  // Releases a session that the caller holds and has changed, once the store has the
+  // change. If the store refuses it, the change is taken back first.
+  virtual void Settle(const std::shared_ptr<Session>& session, WaiterKind kind,
+                      SessionBefore before, OnSynced on_settled) = 0;
+  // Memory is short: histories that are in the store and not in use leave memory, of
+  // about so many bytes; first those of sessions without a state in memory, then
+  // others, with their states, the longest unused first. False: there are none, not
+  // even in use. True: who waits for memory is woken once some have left.
+  virtual bool GiveUpHistories(int64_t bytes) = 0;
+  // A call has ended, or its history grows: where little memory is left some is made.
+  // Needs none.
+  virtual void KeepMemoryFree() noexcept = 0;
+
+ protected:
+  ~DurableSessions() = default;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Apart from the store, for those who only write keys and values.
+#include <algorithm>
+
+#include "server/store/session_store.h"
+
+namespace mnemon {
+namespace {
+
+constexpr size_t kNumberBytes = 8;
+
+}  // namespace
+
+std::string RecordExpiry(int64_t unix_ms) {
+  std::string bytes(kNumberBytes, '\0');
+  for (size_t i = 0; i < kNumberBytes; ++i) {
+    bytes[i] = static_cast<char>(static_cast<uint64_t>(unix_ms) >> (8 * i));
+  }
+  return bytes;
+}
+
+std::string_view RecordText(std::string_view value) {
+  return value.substr(std::min(kNumberBytes, value.size()));
+}
+
+std::string JournalName(uint64_t sequence) {
+  std::string bytes(kNumberBytes, '\0');
+  for (size_t i = 0; i < kNumberBytes; ++i) {
+    bytes[i] = static_cast<char>(sequence >> (8 * (kNumberBytes - 1 - i)));
+  }
+  return bytes;
+}
+
+std::optional<uint64_t> JournalSequence(std::string_view name) {
+  if (name.size() != kNumberBytes) return std::nullopt;
+  uint64_t number = 0;
+  for (const char byte : name) number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
+}  // namespace mnemon
