@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/service/generation_output.h"
 #include "server/service/guard.h"
 #include "server/service/messages/messages.h"
 #include "server/service/messages/resource_name.h"
@@ -294,18 +295,8 @@ class ConverseHandler final : public SerializedHandler {
 
   void Fill(const TokenChunk& chunk) {
     response_.Clear();
-    v1::GenerateResponse& output = *response_.mutable_output();
-    ToMessage(chunk, scope_.session, model_, output);
-    if (chunk.start) {
-      prompt_end_ = chunk.start->first_index + chunk.start->prompt_tokens;
-      caller_.progress().SetQueueTime(chunk.start->queue_time);
-      caller_.progress().AddPromptTokens(chunk.start->prompt_tokens);
-    }
-    caller_.progress().AddGeneratedTokens(static_cast<int64_t>(chunk.tokens.size()));
-    if (chunk.finish) {
-      output.mutable_finish()->set_token_count(prompt_end_ +
-                                               chunk.finish->generated_tokens);
-    }
+    output_.Fill(chunk, scope_.session, model_, caller_.progress(),
+                 *response_.mutable_output());
   }
 
   // `tokens`: in the history behind the turn; absent: none was delivered, or none ran.
@@ -381,13 +372,13 @@ class ConverseHandler final : public SerializedHandler {
   RequestScope scope_;
   std::string session_;  // id
   bool own_session_ = false;
-  std::string model_;                     // resource name
-  RequestedSampling sampling_;            // of the model
-  int64_t credits_ = 0;                   // tokens that may still be sent
-  v1::ConverseRequest::Turn turn_;        // the newest
-  bool began_ = false;                    // there was one
-  std::shared_ptr<TokenStream> stream_;   // of the turn that runs
-  int64_t prompt_end_ = 0;                // index of its first generated token
+  std::string model_;                    // resource name
+  RequestedSampling sampling_;           // of the model
+  int64_t credits_ = 0;                  // tokens that may still be sent
+  v1::ConverseRequest::Turn turn_;       // the newest
+  bool began_ = false;                   // there was one
+  std::shared_ptr<TokenStream> stream_;  // of the turn that runs
+  GenerationOutput output_;
   std::optional<int64_t> delivered_end_;  // index behind its last delivered one
   bool interrupted_ = false;              // its end is awaited, to answer that
   bool closed_ = false;                   // the caller has sent all

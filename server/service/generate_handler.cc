@@ -6,6 +6,7 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "server/requests/engine_errors.h"
+#include "server/service/generation_output.h"
 #include "server/service/guard.h"
 #include "server/service/messages/messages.h"
 #include "server/service/messages/resource_name.h"
@@ -116,17 +117,7 @@ class GenerateHandler final : public SerializedHandler {
   }
 
   void Fill(const TokenChunk& chunk) {
-    ToMessage(chunk, scope_.session, model_, response_);
-    if (chunk.start) {
-      prompt_end_ = chunk.start->first_index + chunk.start->prompt_tokens;
-      caller_.progress().SetQueueTime(chunk.start->queue_time);
-      caller_.progress().AddPromptTokens(chunk.start->prompt_tokens);
-    }
-    caller_.progress().AddGeneratedTokens(static_cast<int64_t>(chunk.tokens.size()));
-    if (chunk.finish) {
-      response_.mutable_finish()->set_token_count(prompt_end_ +
-                                                  chunk.finish->generated_tokens);
-    }
+    output_.Fill(chunk, scope_.session, model_, caller_.progress(), response_);
   }
 
   void DeliverLast(const TokenChunk& chunk) {
@@ -153,7 +144,7 @@ class GenerateHandler final : public SerializedHandler {
   const bool resumable_;
   std::string model_;  // resource name
   std::shared_ptr<TokenStream> stream_;
-  int64_t prompt_end_ = 0;  // index of the first generated token
+  GenerationOutput output_;
   v1::GenerateResponse response_;
 };
 
