@@ -66,7 +66,7 @@ class DataDirectory : public ServerBinary {
 TEST_F(DataDirectory, HasOneServerAtATime) {
   const std::string data = Path("owned");
   auto owner = Listening({"--data-dir", data});
-  EXPECT_THAT(owner->err(), HasSubstr(data + ": 0 sessions restored in "));
+  EXPECT_TRUE(Says(*owner, data + ": 0 sessions restored in ")) << owner->err();
   Mnemon({"sessions", "create", "anna"});
   Turn("anna", "abc", "20");
   for (int i = 0; i < 2; ++i) {
@@ -83,7 +83,7 @@ TEST_F(DataDirectory, HasOneServerAtATime) {
   Kill(*owner);
   ASSERT_TRUE(std::filesystem::exists(data + "/LOCK"));
   auto heir = Listening({"--data-dir", data});
-  EXPECT_THAT(heir->err(), HasSubstr(data + ": 1 session restored in "));
+  EXPECT_TRUE(Says(*heir, data + ": 1 session restored in ")) << heir->err();
   EXPECT_EQ(Turn("anna", "d", "20"), next);
 }
 

@@ -120,6 +120,10 @@ std::unique_ptr<ChildProcess> ServerBinary::Client(
   return std::make_unique<ChildProcess>(dir_, arguments, input);
 }
 
+bool ServerBinary::Says(const ChildProcess& process, const std::string& text) {
+  return Eventually([&] { return process.err().find(text) != std::string::npos; });
+}
+
 std::string ServerBinary::Mnemon(const std::vector<std::string>& arguments,
                                  int expected, const std::string& input) {
   auto client = Client(arguments, input);

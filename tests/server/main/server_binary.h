@@ -35,6 +35,10 @@ class ServerBinary : public ::testing::Test {
   std::string Mnemon(const std::vector<std::string>& arguments, int expected = 0,
                      const std::string& input = "");
 
+  // Waits until standard error of `process`, which may be written by a thread of its
+  // own, has `text`; false when it does not come.
+  static bool Says(const ChildProcess& process, const std::string& text);
+
   static std::string dir_;
   std::string port_;
   int http_port_ = 0;
