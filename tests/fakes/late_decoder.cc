@@ -21,16 +21,6 @@ constexpr int32_t kMostSegments = 512;
 LateDecoder::LateDecoder(Decoder& decoder, const Options& options)
     : decoder_(decoder), options_(options), random_(options.seed) {
   arena_ = *StateArena::Create(decoder.spec(), {.slots = kMostSegments});
-  thread_ = std::thread([this] { Run(); });
-}
-
-LateDecoder::~LateDecoder() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-  }
-  thread_.join();
 }
 
 bool LateDecoder::Chance(uint32_t one_in) {
@@ -50,24 +40,8 @@ std::unique_ptr<StateMemory> LateDecoder::MakeStateMemory() {
   return memory;
 }
 
-int64_t LateDecoder::Give(std::function<void()> work, bool due) {
-  std::lock_guard lock(mutex_);
-  work_.push_back(std::move(work));
-  ++given_;
-  if (due) due_ = given_;
-  changed_.notify_all();
-  return given_;
-}
-
-void LateDecoder::AwaitDone(int64_t number) {
-  std::unique_lock lock(mutex_);
-  due_ = std::max(due_, number);
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return done_ >= number; });
-}
-
 void LateDecoder::DropSteps() {
-  AwaitDone(given_);
+  thread_.AwaitAll();
   for (const auto& step : steps_) step->arena->Finish(step->copies);
   steps_.clear();
 }
@@ -75,7 +49,7 @@ void LateDecoder::DropSteps() {
 absl::Status LateDecoder::Lose() {
   is_lost_ = true;
   ++times_lost_;
-  Give([this] { dead_ = true; }, /*due=*/true);
+  thread_.Give([this] { dead_ = true; }, /*due=*/true);
   DropSteps();
   drawing_.clear();
   return DeviceLost();
@@ -105,13 +79,13 @@ absl::Status LateDecoder::BeginDraws(int32_t slot, const SamplingParams& params,
   Draws draws{.params = params,
               .counts = PenaltyCounts(params, model().vocab),
               .window = {window.begin(), window.end()}};
-  Give([this, slot, draws = std::move(draws)] { draws_[slot] = draws; }, false);
+  thread_.Give([this, slot, draws = std::move(draws)] { draws_[slot] = draws; }, false);
   return absl::OkStatus();
 }
 
 void LateDecoder::EndDraws(int32_t slot) {
   drawing_.erase(slot);
-  Give([this, slot] { draws_.erase(slot); }, false);
+  thread_.Give([this, slot] { draws_.erase(slot); }, false);
 }
 
 absl::Status LateDecoder::Reserve(std::span<const Segment> segments, StateArena& arena,
@@ -136,7 +110,7 @@ absl::Status LateDecoder::Submit(std::span<const Segment> segments, StateArena& 
   if (now && step->fault == Fault::kOutOfMemory) return OutOfMemoryError();
   if (absl::Status status = Reserve(segments, arena, step->copies); !status.ok()) {
     // What was reserved has to have its copies.
-    AwaitDone(given_);
+    thread_.AwaitAll();
     step->copies.Make(0, 1);
     arena.Finish(step->copies);
     for (const Segment& segment : segments) {
@@ -163,7 +137,7 @@ absl::Status LateDecoder::Submit(std::span<const Segment> segments, StateArena& 
   }
   if (!steps_.empty()) ++ahead_;
   const bool at_once = options_.some_at_once && random_() % 2 == 0;
-  step->number = Give([this, step = step.get()] { Compute(*step); }, at_once);
+  step->number = thread_.Give([this, step = step.get()] { Compute(*step); }, at_once);
   steps_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -173,7 +147,7 @@ absl::Status LateDecoder::Complete(std::span<int32_t> drawn) {
   MNEMON_CHECK(!steps_.empty());
   const std::unique_ptr<Step> step = std::move(steps_.front());
   steps_.pop_front();
-  AwaitDone(step->number);
+  thread_.Await(step->number);
   step->arena->Finish(step->copies);
   if (IsDeviceLost(step->status)) return Lose();
   if (!step->status.ok() || step->thrown) {
@@ -185,21 +159,6 @@ absl::Status LateDecoder::Complete(std::span<int32_t> drawn) {
   MNEMON_CHECK(drawn.size() == step->drawn.size());
   std::ranges::copy(step->drawn, drawn.begin());
   return absl::OkStatus();
-}
-
-void LateDecoder::Run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return stopping_ || (!work_.empty() && done_ < due_); });
-    if (stopping_) return;
-    const std::function<void()> work = std::move(work_.front());
-    work_.pop_front();
-    lock.unlock();
-    work();
-    lock.lock();
-    ++done_;
-    changed_.notify_all();
-  }
 }
 
 float* LateDecoder::Near(float* far, int64_t count) {

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT
-// A decoder on a device, for which a thread stands in. Its states lie in FarMemory; a
-// step is computed there behind the caller's back: as late as it may be, when it is
-// waited for, or, at random, at once. It draws tokens, and fails as its options say.
+// A decoder on a device, which a LateThread stands for. Its states lie in FarMemory. A
+// step is computed when it is waited for or, at random, at once. It draws tokens, and
+// fails as its options say.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "model/decoder/decoder.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampler.h"
 #include "tests/fakes/far_memory.h"
+#include "tests/fakes/late_thread.h"
 
 namespace mnemon {
 
@@ -40,7 +37,6 @@ class LateDecoder final : public Decoder {
 
   // What computes and outlives it. Rows of its states lie side by side.
   LateDecoder(Decoder& decoder, const Options& options);
-  ~LateDecoder() override;
 
   const ModelDescription& model() const override { return decoder_.model(); }
   const StateSpec& spec() const override { return decoder_.spec(); }
@@ -65,7 +61,7 @@ class LateDecoder final : public Decoder {
   // Its user's thread, or when it is not in use: what has happened so far.
   int64_t failed() const { return failed_; }
   int64_t lost() const { return times_lost_; }
-  // Submitted behind one that was not complete.
+  // Submitted while another was not complete.
   int64_t ahead() const { return ahead_; }
   // Slots for which BeginDraws was called last.
   size_t drawing() const { return drawing_.size(); }
@@ -102,19 +98,13 @@ class LateDecoder final : public Decoder {
   // True once in so many calls.
   bool Chance(uint32_t one_in);
   Fault PickFault();
-  // Has the thread do something, behind what it was given before. It need not begin
-  // before it is due.
-  int64_t Give(std::function<void()> work, bool due);
-  // Has all up to `number` done.
-  void AwaitDone(int64_t number);
   absl::Status Lose();
   // No step is under way any more.
   void DropSteps();
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena,
                        BlockCopies& copies);
 
-  // The thread.
-  void Run();
+  // On the thread.
   void Compute(Step& step);
   absl::Status ComputeParts(Step& step);
   void Load(const Part& part, int32_t slot);
@@ -138,24 +128,17 @@ class LateDecoder final : public Decoder {
   int64_t failed_ = 0;
   int64_t times_lost_ = 0;
   int64_t ahead_ = 0;
-  int64_t given_ = 0;  // pieces of work
 
-  // The other one, and the user's while that waits for it.
+  // The thread's, and its user's while that waits for it.
   FarMemory* memory_ = nullptr;
   std::unique_ptr<StateArena> arena_;  // in which decoder_ computes
   std::vector<int32_t> slots_;         // of it
   SamplerScratch scratch_;
   std::map<int32_t, Draws> draws_;  // by slot
-  bool broken_ = false;             // a step failed: those behind it are not computed
+  bool broken_ = false;             // a step failed: later ones are not computed
   bool dead_ = false;               // the device is lost
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // guarded by mutex_, as all below
-  int64_t due_ = 0;
-  int64_t done_ = 0;
-  bool stopping_ = false;
-  std::thread thread_;
+  LateThread thread_;  // last: its work uses the rest
 };
 
 }  // namespace mnemon
