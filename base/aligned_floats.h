@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Vectors of floats that begin on a cache line: loads and stores of whole vectors then
+// Vectors of floats aligned to a cache line, so that loads and stores of whole vectors
 // never cross one.
 #pragma once
 
@@ -31,7 +31,7 @@ struct CacheLineAllocator {
 
 using AlignedFloats = std::vector<float, CacheLineAllocator<float>>;
 
-// Likewise, but elements that resize adds are not set.
+// The same, but elements added by resize are uninitialised.
 template <class T>
 struct UnsetAllocator : CacheLineAllocator<T> {
   UnsetAllocator() = default;
@@ -48,7 +48,7 @@ struct UnsetAllocator : CacheLineAllocator<T> {
   }
 };
 
-// For what is written before it is read: large memory that is not touched costs
+// For memory that is written before it is read: large memory that is not touched costs
 // nothing.
 using UnsetFloats = std::vector<float, UnsetAllocator<float>>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A limit of bytes that memory of several kinds draws from together, with a count of
-// each kind; and shares of it, limits that some of the kinds have for themselves.
+// A limit of bytes shared by memory of several kinds, with an account per kind; and
+// shares, which are limits of their own for some of the kinds.
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,16 @@ class ByteBudget {
  public:
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  // Given a `whole`, which outlives it, a share of that: what is drawn from it is drawn
-  // from both.
+  // With `whole`, which must outlive it, a share of that: what is taken counts in both.
   explicit ByteBudget(int64_t limit, ByteBudget* whole = nullptr)
       : limit_(limit), whole_(whole) {}
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
   int64_t limit() const { return limit_; }
-  // Of all accounts, and of shares. May be above the limit: see ByteAccount::Take.
+  // Total of all accounts and shares. May exceed the limit: see ByteAccount::Take.
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  // Whether more is used than the limit, or than that of the whole.
+  // Whether more is used than the limit, or than the limit of the whole.
   bool exhausted() const {
     return used() > limit_ || (whole_ != nullptr && whole_->exhausted());
   }
@@ -45,15 +44,16 @@ class ByteBudget {
 // The bytes of one kind.
 class ByteAccount {
  public:
-  // `budget` outlives the account.
+  // `budget` must outlive the account.
   explicit ByteAccount(ByteBudget& budget) : budget_(budget) {}
   ByteAccount(const ByteAccount&) = delete;
   ByteAccount& operator=(const ByteAccount&) = delete;
 
-  // Takes `bytes` >= 0 unless the budget would be above its limit; then nothing, and
-  // false.
+  // Takes `bytes` >= 0, or returns false and takes nothing if the budget would exceed
+  // its limit.
   [[nodiscard]] bool TryTake(int64_t bytes);
-  // Whatever the limit: for small amounts that it is too late to refuse.
+  // Takes bytes regardless of the limit: for small amounts that can no longer be
+  // refused.
   void Take(int64_t bytes);
   void Return(int64_t bytes);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -64,8 +64,8 @@ class ByteAccount {
   std::atomic<int64_t> bytes_ = 0;
 };
 
-// What one owner has of an account: returned when it is destroyed. Empty when made
-// without one, and counts nothing then. One thread at a time.
+// One owner's part of an account, returned on destruction. Counts nothing if made
+// without an account. Used by one thread at a time.
 class ByteCharge {
  public:
   ByteCharge() = default;
@@ -82,15 +82,15 @@ class ByteCharge {
   ~ByteCharge() { Set(0); }
 
   int64_t bytes() const { return bytes_; }
-  // As TryTake of the difference; to fewer bytes always succeeds.
+  // TryTake of the difference; a reduction always succeeds.
   [[nodiscard]] bool TrySet(int64_t bytes);
-  // Whatever the limit.
+  // The same regardless of the limit.
   void Set(int64_t bytes);
-  // Moves `bytes` of them to a charge of the same account.
+  // Moves `bytes` of it to another charge of the same account.
   ByteCharge Split(int64_t bytes);
 
  private:
-  std::shared_ptr<ByteAccount> account_;  // shared: owners may outlive who counts
+  std::shared_ptr<ByteAccount> account_;  // shared: owners may outlive the accountant
   int64_t bytes_ = 0;
 };
 

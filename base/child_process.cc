@@ -105,8 +105,8 @@ std::string ChildProcess::err() const { return Slurp(err_path_); }
 
 double ChildProcess::CpuSeconds() const {
   const std::string line = Slurp(StrCat("/proc/", pid_, "/stat"));
-  // The name, which may hold spaces, ends at the last parenthesis; utime and stime are
-  // the 12th and 13th field behind it.
+  // The name, which may contain spaces, ends at the last parenthesis; utime and stime
+  // are the 12th and 13th field after it.
   const size_t end = line.rfind(')');
   if (end == std::string::npos) return 0;
   std::istringstream fields(line.substr(end + 1));

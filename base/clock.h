@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The clock as an interface, which tests replace so that they need not wait.
+// The clock as an interface, which tests replace to avoid waiting.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ class Clock {
   static const Clock& Real();
 };
 
-// How long a thread sleeps before it reads a Clock again on which something is due in
-// `left`: from a millisecond to a second, since that clock may advance at another rate
-// than the machine's.
+// How long a thread may sleep before it reads a Clock again, if something is due in
+// `left`: from a millisecond to a second, since that clock may run at another rate than
+// the machine's.
 constexpr std::chrono::nanoseconds SleepFor(std::chrono::nanoseconds left) {
   return std::clamp<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1),
                                               std::chrono::seconds(1));

@@ -37,7 +37,7 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kSignalled = 128;  // and the signal's number
 
-// Examples stand between the summary and the list of options.
+// Puts examples between the summary and the list of options.
 class ExamplesFirst final : public CLI::Formatter {
  public:
   ExamplesFirst(std::vector<std::string> examples) : examples_(std::move(examples)) {}
@@ -72,7 +72,8 @@ std::string CommandName(const CLI::App& app) {
                            : absl::StrCat(CommandName(*parent), " ", app.get_name());
 }
 
-// Help of the command, then of each below it, under headings that no help contains.
+// Help of the command, then of all commands below it, under headings that no help
+// contains.
 std::string HelpOfAll(const CLI::App& app) {
   const CLI::App* const parent = app.get_parent();
   std::string text =
@@ -132,7 +133,7 @@ bool IsGiven(const std::string& flag, const std::vector<std::string>& arguments)
   });
 }
 
-// An error of a value that came from the environment names the variable.
+// Adds the variable's name to an error of a value from the environment.
 std::string NameVariable(const CLI::App& command, std::string message,
                          const std::vector<std::string>& arguments) {
   for (const CLI::Option* option : command.get_options()) {
@@ -141,8 +142,8 @@ std::string NameVariable(const CLI::App& command, std::string message,
         variable.empty() ? nullptr : std::getenv(variable.c_str());
     const std::string flag = option->get_name();
     if (value == nullptr || *value == '\0' || IsGiven(flag, arguments)) continue;
-    for (const char* const behind : {":", " "}) {
-      const size_t at = message.find(flag + behind);
+    for (const char* const end : {":", " "}) {
+      const size_t at = message.find(flag + end);
       if (at != message.npos) return message.replace(at, flag.size(), variable);
     }
   }
@@ -206,9 +207,9 @@ std::string Shown(const std::vector<T>& values) {
 }
 
 void PrintError(const std::string& binary, const std::string& message) {
-  // A reader of a JSON log gets this line too.
+  // For readers of a JSON log, too.
   if (log_format() == LogFormat::kJson) return LogError(message);
-  // Where the log is not read, this line would not be either.
+  // If the log is not read, this line would not be either.
   if (!FlushLog()) return;
   std::vector<std::string> lines = absl::StrSplit(message, '\n');
   for (std::string& line : lines) line = EscapeControls(line);
@@ -253,7 +254,7 @@ Flag& Flag::Between(double least, double most, const std::string& unit) {
   option_->check(CLI::Validator(
       [least, most, what](const std::string& text) -> std::string {
         double value = 0;
-        // In this form NaN does not pass.
+        // Written so that NaN fails.
         if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) {
           return "";
         }
@@ -294,7 +295,7 @@ Flag Command::Add(const std::string& name, FlagTarget target, const std::string&
         } else {
           CLI::Option& option = *app_->add_option(name, *value, help);
           if constexpr (IsInteger<Value>::value) option.check(CheckDecimal, "");
-          // The library shows neither the value of an optional one nor emptiness.
+          // The library shows neither optional values nor empty ones.
           option.default_str(Shown(*value));
           return Flag(option);
         }
@@ -307,7 +308,7 @@ struct CommandLine::Impl {
   std::string version;
   CLI::App root;
   std::map<const CLI::App*, CommandBody> bodies;
-  std::map<std::string, std::string> renamed;  // from a command's name before
+  std::map<std::string, std::string> renamed;  // by the command's former name
 
   void Prepare(CLI::App& app, std::vector<std::string> examples) {
     app.formatter(std::make_shared<ExamplesFirst>(std::move(examples)));
@@ -419,8 +420,8 @@ Command CommandLine::AddCommand(const std::string& name, const std::string& summ
   above.require_subcommand(1);
   CLI::App& command = *above.add_subcommand(name, summary);
   impl_->Prepare(command, std::move(examples));
-  // With it set, a command reads the environment only when it was chosen: two commands
-  // may have options of one name and different kinds.
+  // With this set, a command reads the environment only if it was chosen: two commands
+  // may have options of one name and different types.
   command.parse_complete_callback([] {});
   if (body) impl_->bodies[&command] = std::move(body);
   return Command(command);
@@ -442,7 +443,7 @@ int CommandLine::Run(int argc, char** argv) {
     PrintError(impl_->binary, "unknown exception");
     code = kFailed;
   }
-  // A reader that closed its end is not reported; a full disk is.
+  // A closed reader is not reported; a full disk is.
   if (std::fflush(stdout) != 0 && code == 0) {
     if (errno != EPIPE) PrintError(impl_->binary, "cannot write standard output");
     code = kFailed;

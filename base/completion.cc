@@ -12,14 +12,14 @@ namespace mnemon {
 namespace {
 
 // The branches of the script's three case statements. A command is written as its words
-// behind the binary's name, each with a space before it: " sessions list".
+// after the binary's name, each preceded by a space: " sessions list".
 struct Branches {
   std::string commands;
   std::string values;
   std::string words;
 };
 
-// What may follow the flag, "a b" of a type written as "TEXT:{a,b}"; empty: anything.
+// Values of the flag, "a b" for a type written as "TEXT:{a,b}"; empty: anything.
 std::string Choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{');
@@ -63,14 +63,14 @@ void AddCommand(const CLI::App& app, const std::string& command, Branches& out) 
                   "' ;;\n");
 }
 
-// In single quotes, as fish reads them.
+// Quoted with single quotes for fish.
 std::string FishQuoted(const std::string& text) {
   return absl::StrCat(
       "'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}, {"\n", " "}}), "'");
 }
 
-// `complete` is what all lines for this binary begin with; `commands` gathers the names
-// of all commands, each in quotes.
+// `complete`: prefix of all lines for this binary; `commands` collects the quoted names
+// of all commands.
 void AddFishLines(const CLI::App& app, const std::string& command,
                   const std::string& complete, std::string& commands,
                   std::string& lines) {

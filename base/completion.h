@@ -10,8 +10,8 @@ class App;
 
 namespace mnemon {
 
-// A script for bash, and for zsh, that completes the commands, flags and named values
-// of `root`, and file names as the values of all other flags.
+// A script for bash and zsh that completes the commands, flags and named values of
+// `root`, and file names as the values of all other flags.
 std::string BashCompletion(const CLI::App& root);
 
 // The same for fish, with descriptions.

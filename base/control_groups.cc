@@ -13,15 +13,15 @@
 namespace mnemon {
 namespace {
 
-// Where version 1 writes no limit it is the greatest number of whole pages.
+// Version 1 writes the greatest number of whole pages if there is no limit.
 constexpr int64_t kNoLimit = int64_t{1} << 62;
 
-// A hierarchy that is mounted: the group `group` is seen at `point`.
+// A mounted hierarchy: the group `group` appears at `point`.
 struct Mount {
   std::string group;
   std::string point;
   bool unified = false;             // version 2
-  std::set<std::string> resources;  // version 1: those that it controls
+  std::set<std::string> resources;  // version 1: controlled resources
 };
 
 std::set<std::string> Split(const std::string& text) {
@@ -69,8 +69,8 @@ std::vector<Mount> ReadMounts(const std::string& root) {
   return mounts;
 }
 
-// The directory of `group` and those above it, up to the mount's. In a container a
-// group's name may be one that cannot be seen from inside; then that of the mount.
+// The directory of `group` and its ancestors up to the mount. In a container the
+// group's name may not be visible from inside; then the mount's.
 std::vector<std::string> DirectoriesOf(const Mount& mount, std::string group) {
   const std::string top = mount.group == "/" ? "" : mount.group;
   const bool below = group.compare(0, top.size(), top) == 0 &&

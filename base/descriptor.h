@@ -10,7 +10,7 @@ namespace mnemon {
 
 class Descriptor {
  public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}  // takes it; -1: none
+  explicit Descriptor(int fd = -1) : fd_(fd) {}  // takes ownership; -1: none
   ~Descriptor() { Close(); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {

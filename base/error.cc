@@ -16,11 +16,11 @@ namespace mnemon {
 namespace {
 
 // The payload: reason, field, milliseconds or null, then keys and values, each a JSON
-// scalar on a line of its own. Not an object: to destroy one, the library allocates,
-// and ends the process where that fails.
+// scalar on a line of its own. Not an object, because the library allocates to destroy
+// one, and terminates the process if that fails.
 constexpr char kPayloadUrl[] = "type.mnemon.dev/ErrorDetail";
 
-// Bytes that are not UTF-8 (a field can quote hostile input) become U+FFFD.
+// Bytes that are not UTF-8 (a field can quote untrusted input) become U+FFFD.
 std::string Line(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false,
                                    nlohmann::json::error_handler_t::replace) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One typed payload on absl::Status: what a caller can act on without reading the text.
-// The engine and everything below it attach it; server/rpc turns it into google.rpc
+// A typed payload of absl::Status that lets a caller act without reading the text. The
+// engine and everything below it attach it; server/rpc turns it into google.rpc
 // details; no other code depends on how it is stored.
 #pragma once
 
@@ -18,7 +18,7 @@ struct ErrorDetail {
   std::string reason;
   // The request field or flag at fault, in the request's own spelling; may be empty.
   std::string field = {};
-  // Set when trying the same call again later can help.
+  // Set if a retry of the same call can help, after this time.
   std::optional<std::chrono::milliseconds> retry_after = std::nullopt;
   // Further facts; small, no internal names, no paths.
   std::map<std::string, std::string> metadata = {};

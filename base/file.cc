@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Temporary names are ".mnemon-tmp-<pid>-<salt>-<count>" beside the destination. A
-// writer holds an flock on its temporary file or directory, which the kernel drops when
-// the writer ends: an unlocked one is a leftover, even if its process id was reused
-// since.
+// writer holds an flock on its temporary file or directory, which the kernel releases
+// when the writer ends: an unlocked one is a leftover, even if its process id has been
+// reused.
 #include "base/file.h"
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ absl::Status CheckPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Reads `count` bytes or fewer, not fewer than 1, behind the first `done` of `size`.
+// Reads at most `count` bytes, at least 1, after the first `done` of `size`.
 absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, char* to, size_t count,
                               size_t done, size_t size) {
   for (;;) {
@@ -91,7 +91,7 @@ absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, char* to, size_t 
   }
 }
 
-// Of a file that is too large: "; it is a GGUF file: ..", where its kind is known.
+// For a file that is too large: "; it is a GGUF file: ..", if its kind is known.
 std::string KindOf(int fd) {
   char begin[kFileKindBytes];
   const ssize_t count = ::pread(fd, begin, sizeof(begin), 0);
@@ -100,7 +100,7 @@ std::string KindOf(int fd) {
   return kind ? StrCat("; it is ", Describe(*kind)) : "";
 }
 
-// Takes the result of open(), with errno as open left it.
+// Takes the result of open(), with errno as set by open.
 absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string& path,
                                        int64_t max_bytes) {
   if (file.get() < 0) {
@@ -192,7 +192,7 @@ void RemoveTree(const std::string& path) {
 }
 
 std::string NextTemporaryName(const std::string& parent) {
-  // Processes of different containers may share a directory and a process id.
+  // Processes in different containers may share a directory and a process id.
   static const unsigned salt = std::random_device()();
   static std::atomic<uint64_t> count{0};
   return StrCat(parent, "/", kTemporaryPrefix, ::getpid(), "-", salt, "-", count++);
@@ -207,7 +207,7 @@ void RemoveLeftovers(const std::string& parent) {
     struct stat status;
     if (::lstat(path.c_str(), &status) != 0) continue;
     if (S_ISLNK(status.st_mode)) {
-      // A link cannot be locked; its writer makes another one when it misses it.
+      // A link cannot be locked; its writer creates another if it is gone.
       ::unlink(path.c_str());
       continue;
     }
@@ -219,7 +219,7 @@ void RemoveLeftovers(const std::string& parent) {
 
 enum class Kind { kFile, kDirectory };
 
-// A locked temporary file or directory; the destructor removes what has its name.
+// A locked temporary file or directory; the destructor removes it.
 class Temporary {
  public:
   static absl::StatusOr<Temporary> Create(const std::string& parent, Kind kind) {
@@ -282,8 +282,8 @@ absl::Status PublishPlainly(const std::string& temporary, const std::string& pat
   return absl::OkStatus();
 }
 
-// Gives `path` to what is at `temporary`. What was at `path` before has the temporary
-// name afterwards; on failure everything is as before.
+// Renames `temporary` to `path`. The previous content of `path`, if any, is then at the
+// temporary name; on failure nothing has changed.
 absl::Status Publish(const std::string& temporary, const std::string& path) {
   unsigned flags = RENAME_NOREPLACE;
   bool done = Rename(temporary, path, flags);
@@ -390,7 +390,7 @@ absl::StatusOr<int> Directory::OpenBelow(const std::string& name,
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].empty() || parts[i] == "." || parts[i] == "..") {
       return absl::InvalidArgumentError(
-          StrCat(Quoted(name), " is no name of a file below ", Quoted(path_)));
+          StrCat(Quoted(name), " is not the name of a file below ", Quoted(path_)));
     }
     const int at = i == 0 ? fd_ : dir.get();
     if (i + 1 == parts.size()) {
@@ -420,7 +420,7 @@ absl::StatusOr<LargeFile> Directory::OpenLarge(const std::string& name,
 }
 
 absl::StatusOr<std::vector<std::string>> Directory::List() const {
-  // A descriptor of its own: readdir moves the position of what it is given.
+  // A separate descriptor, because readdir moves its position.
   const int fd = ::openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return Failed("list", path_, errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd), ::closedir);

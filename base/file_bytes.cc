@@ -19,9 +19,9 @@
 namespace mnemon {
 namespace {
 
-// Small enough for the second cache, where the bytes are followed.
+// Fits the L2 cache, where the bytes are followed.
 constexpr int64_t kPiece = int64_t{1} << 19;
-// How far the background reads beyond what was waited for.
+// How far the background thread reads past what was waited for.
 constexpr int64_t kAhead = int64_t{16} << 20;
 
 // Bytes in the pages that end at `end` or before.
@@ -98,8 +98,8 @@ void FileBytes::Start() {
   }
 }
 
-// A page that cannot be read ends the process that touches it, and does nothing but
-// fail here; then, and where the kernel does not know the call, read() tells.
+// Touching a page that cannot be read kills the process, but only returns an error
+// here; in that case, and if the kernel lacks the call, read() reports the reason.
 absl::Status FileBytes::Fetch(int64_t begin, int64_t end) {
   if (made_) {
     return made_->make(begin, {data_ + begin, static_cast<size_t>(end - begin)});
@@ -112,7 +112,7 @@ absl::Status FileBytes::Fetch(int64_t begin, int64_t end) {
   return file_->ReadThrough(begin, end);
 }
 
-// Reads up to `end`, one piece at most; without the lock, which is held before and
+// Reads up to `end`, at most one piece; without the lock, which is held before and
 // after.
 void FileBytes::ReadOn(std::unique_lock<std::mutex>& lock, int64_t end) {
   const int64_t begin = read_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a large file, or of one that is made while it is read, in memory of
-// their own: read once, in their order, in the background or by those who wait for
-// them, and given back to the system from the front.
+// The bytes of a large file, or of one that is generated while it is read, in their own
+// memory: read once, in order, in the background or by those who wait for them, and
+// returned to the system from the front.
 #pragma once
 
 #include <atomic>
@@ -22,47 +22,48 @@
 
 namespace mnemon {
 
-// A file that is nowhere, but made of another one.
+// A virtual file that is generated from another.
 struct MadeFile {
   std::string path;  // for messages
   int64_t size = 0;
-  // Writes the bytes from `begin` on, as many as `to` has room for. Called for all of
-  // them in their order, by one thread at a time.
+  // Writes the bytes from `begin` on, as many as `to` has room for. Called for all
+  // bytes in order, by one thread at a time.
   std::function<absl::Status(int64_t begin, std::span<char> to)> make;
-  // Behind the last of them: DATA_LOSS when what they were made of changed meanwhile.
+  // Called after the last byte: DATA_LOSS if the source changed meanwhile.
   std::function<absl::Status()> check_unchanged;
 };
 
-// Safe for concurrent calls, but for Start.
+// Safe for concurrent calls, except for Start.
 class FileBytes {
  public:
-  // Called once with every byte, piece by piece in their order, by the thread that
-  // reads them, before a wait for them ends.
+  // Called once with every byte, piece by piece in order, by the thread that reads
+  // them, before a wait for them ends.
   using Follow = std::function<void(std::string_view piece)>;
 
-  // Of an open file, of which nothing has been read yet. RESOURCE_EXHAUSTED.
+  // Bytes of an open file; reads nothing yet. RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::shared_ptr<FileBytes>> Open(LargeFile file, Follow follow);
   static absl::StatusOr<std::shared_ptr<FileBytes>> Open(MadeFile file, Follow follow);
-  // A copy, all of it there. Throws std::bad_alloc.
+  // A complete copy. Throws std::bad_alloc.
   explicit FileBytes(std::string_view bytes);
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;
 
-  // Reads in the background from now on, a little further than was waited for. Before,
-  // and where no thread can be started, Await reads, and not a byte too many.
+  // Starts to read in the background, a little ahead of what was waited for. Before
+  // that, and if no thread can be started, Await reads, and not a byte more than
+  // needed.
   void Start();
 
-  // All bytes, to be read when they were waited for; zeros where that failed. Reading
-  // them ends the process where the file was cut short meanwhile.
+  // All bytes. They may be read once waited for; zeros if reading failed. Reading them
+  // kills the process if the file was truncated meanwhile.
   std::string_view view() const { return {data_, static_cast<size_t>(size_)}; }
-  // Waits until the bytes before `end` <= view().size() have been read. DATA_LOSS when
+  // Waits until the bytes before `end` <= view().size() have been read. DATA_LOSS if
   // the read fails or ends early; RESOURCE_EXHAUSTED.
   absl::Status Await(int64_t end);
-  // Waits for all bytes. DATA_LOSS also when the file changed since it was opened.
+  // Waits for all bytes. DATA_LOSS also if the file changed since it was opened.
   absl::Status Finish();
-  // Gives the memory of the bytes before `end` back, as far as it is whole pages; they
-  // have been waited for and must not be read any more.
+  // Returns the memory of the bytes before `end` to the system, in whole pages. They
+  // must have been waited for, and must not be read any more.
   void ReleaseBefore(int64_t end);
 
  private:
@@ -83,7 +84,7 @@ class FileBytes {
   // Guarded by mutex_:
   int64_t wanted_ = 0;
   int64_t read_ = 0;
-  bool reading_ = false;  // by a waiting thread, or for ever by reader_
+  bool reading_ = false;  // by a waiting thread, or always by reader_
   bool stop_ = false;
   absl::Status status_;  // the first failure ends the reading
 

@@ -36,7 +36,7 @@ Bytes WithoutBlanks(Bytes begin) {
   return begin.substr(std::min(begin.find_first_not_of(kBlank), begin.size()));
 }
 
-// A header of JSON behind its length, which is below 2^32.
+// A length below 2^32, then a JSON header.
 bool IsSafetensors(Bytes begin) {
   return Octet(begin, 8) == '{' && begin.substr(4, 4) == Bytes("\0\0\0\0", 4);
 }
@@ -59,7 +59,7 @@ Bytes FirstName(Bytes begin) {
 }
 
 bool IsPyTorch(Bytes begin) {
-  // torch.save of before archives pickles this number first.
+  // torch.save from before archives pickles this number first.
   if (BeginsWith(begin, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")) {
     return true;
   }
@@ -67,7 +67,7 @@ bool IsPyTorch(Bytes begin) {
 }
 
 bool IsPickle(Bytes begin) {
-  // What may stand behind the protocol: a frame, a container, a global, a value.
+  // Opcodes that may follow the protocol: a frame, a container, a global, a value.
   constexpr Bytes kOpcodes = "\x95}](c)XKGJMNCU\x8a\x8c";
   return Octet(begin, 0) == 0x80 && Octet(begin, 1) >= 2 && Octet(begin, 1) <= 5 &&
          begin.size() > 2 && kOpcodes.find(begin[2]) != Bytes::npos;
@@ -86,7 +86,7 @@ bool IsOnnx(Bytes begin) {
          std::ranges::all_of(producer, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// SavedModel: its version, 1, and a graph that begins with what it is about.
+// SavedModel: its version, 1, and a graph that begins with its meta info.
 bool IsSavedModel(Bytes begin) {
   if (!BeginsWith(begin, "\x08\x01\x12")) return false;
   size_t at = 3;
@@ -146,7 +146,7 @@ bool IsTokenizerConfig(Bytes json) {
           HasMember(json, "added_tokens_decoder") || HasMember(json, "add_bos_token"));
 }
 
-// Tokens and their ids: the first members are integers, and more than settings are.
+// Tokens and their ids: the first members are integers, more of them than in settings.
 bool IsVocabulary(Bytes json) {
   constexpr int kTokens = 16;
   size_t at = json.find('{');
@@ -179,7 +179,7 @@ struct KnownKind {
   bool (*is)(Bytes begin);
 };
 
-// The first that fits counts: other tests could take a safetensors file by its length.
+// The first match counts: other tests could match a safetensors file by its length.
 constexpr auto kFileKinds = std::to_array<KnownKind>({
     {FileKind::kSafetensors, "a safetensors file",
      "weights alone; where a model is wanted, give the directory that holds it, with "

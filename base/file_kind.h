@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Known kinds of files, told by how they begin, so that a reader names a file of
-// another kind than its own, and what to do with it.
+// Known kinds of files, recognised by their first bytes, so that a reader can name a
+// file of another kind than its own, and what to do with it.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace mnemon {
 
 enum class FileKind {
-  // That some reader of this project takes.
+  // Kinds with a reader in this project.
   kSafetensors,
   kGguf,
   kTokenFile,
-  // That none takes.
+  // Kinds without one.
   kGgml,
   kPyTorch,
   kPickle,
@@ -50,18 +50,18 @@ enum class FileKind {
   kForeignConfig,
 };
 
-// Bytes from the beginning of a file that tell its kind.
+// Bytes from the beginning of a file that determine its kind.
 inline constexpr int64_t kFileKindBytes = 4096;
 
-// The kind of a file that begins with `begin`, kFileKindBytes of it or all; nothing
-// where it is none of them. JSON is none.
+// The kind of a file that begins with `begin`, kFileKindBytes of it or all; nothing if
+// unknown. JSON is unknown.
 std::optional<FileKind> FindFileKind(std::string_view begin);
 
-// The same of JSON. Told by the names of its members, which other files may have too:
-// for files that their reader has refused.
+// The same for JSON, judged by the names of members, which other files may have too:
+// only for files that their reader has refused.
 std::optional<FileKind> FindJsonKind(std::string_view begin);
 
-// The first kFileKindBytes of a file, or all; nothing where it cannot be read.
+// The first kFileKindBytes of a file, or all; empty if it cannot be read.
 std::string BeginningOf(const LargeFile& file);
 
 // The kind and what to do, in one line: "a GGUF file: ..".
@@ -70,8 +70,8 @@ std::string Describe(FileKind kind);
 // INVALID_ARGUMENT: "'x' is a GGUF file: ..".
 absl::Status WrongKind(const std::string& path, FileKind kind);
 
-// WrongKind where FindFileKind knows another kind than `taken`; OK for all other files,
-// and where `path`, which may be a link, cannot be read: its reader tells why.
+// WrongKind if FindFileKind knows a kind other than `taken`. OK for all other files,
+// and if `path`, which may be a link, cannot be read, since its reader reports why.
 absl::Status CheckFileKind(const std::string& path, std::optional<FileKind> taken = {});
 absl::Status CheckFileKind(const LargeFile& file, std::optional<FileKind> taken = {});
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The floating-point mode that bits are defined in (docs/numerics.md).
+// The floating-point mode for which bits are defined (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
 
 namespace mnemon {
 
-// While it lives, this thread rounds to nearest and computes with subnormal numbers,
-// whatever mode it came with, which is restored afterwards. A library may set
-// another one for the thread that loads it, and new threads inherit it.
+// During its lifetime this thread rounds to nearest and computes with subnormal
+// numbers; the destructor restores the previous mode. A library may set another mode
+// for the thread that loads it, and new threads inherit it.
 class IeeeFloatMode {
  public:
   IeeeFloatMode();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the allocator takes for an object: its own word and the rounding included, as
-// glibc has them.
+// Bytes that the allocator uses for an object, including its own word and rounding, as
+// in glibc.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@ constexpr int64_t HeapBytes(int64_t bytes) {
   return std::max<int64_t>(32, (bytes + 8 + 15) / 16 * 16);
 }
 
-// Of an object that std::make_shared makes.
+// For an object made by std::make_shared.
 constexpr int64_t SharedHeapBytes(int64_t bytes) { return HeapBytes(bytes + 16); }
 
-// Beside the string object: a short text lies within it.
+// Bytes outside of the string object: none for a short text.
 inline int64_t TextHeapBytes(const std::string& text) {
   return text.capacity() < sizeof(std::string) / 2
              ? 0

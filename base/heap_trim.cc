@@ -13,10 +13,10 @@
 namespace mnemon {
 namespace {
 
-// Of all arenas; what was returned counts as well, since malloc may use it again.
+// Of all arenas, including returned memory, since malloc may use it again.
 int64_t FreeBytes() { return static_cast<int64_t>(mallinfo2().fordblks); }
 
-// 0 when it cannot be read.
+// 0 if it cannot be read.
 int64_t ResidentBytes() {
   const Descriptor file(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   char text[128] = {};

@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// Input iterator that leaves its progress where the handler finds it: the parser gives
-// handlers of keys and values no position.
+// Input iterator that stores its progress where the handler finds it: the parser gives
+// no positions to handlers of keys and values.
 class TrackedInput {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -135,8 +135,8 @@ class StrictBuilder : public nlohmann::json_sax<json> {
 std::string DescribeJsonFault(const std::exception& fault) {
   std::string_view text = fault.what();
   // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error
-  // while parsing value - unexpected ']'; last read: '...'; expected ...": the middle
-  // is ours.
+  // while parsing value - unexpected ']'; last read: '...'; expected ...": keeps the
+  // middle.
   if (const size_t end = text.find("; last read:"); end != text.npos) {
     text = text.substr(0, end);
   }
@@ -157,7 +157,7 @@ absl::StatusOr<json> ParseJson(std::string_view text, std::string_view what,
     return absl::InvalidArgumentError(
         StrCat(what, " is not valid JSON at byte ", position, ": ", fault));
   };
-  // The parser takes NUL for the end of its input and would not see what follows.
+  // The parser takes NUL for the end of its input and would ignore what follows.
   if (const size_t nul = text.find('\0'); nul != text.npos) return error(nul, "NUL");
   const char* progress = text.data();
   StrictBuilder builder(limits);

@@ -22,7 +22,7 @@ int TryBind(const addrinfo& address) {
   const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
   const int on = 1;
-  // As gRPC does: addresses of closed connections are free, listening ones are not.
+  // Like gRPC: addresses of closed connections are free, listening ones are not.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const int result = bind(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
   close(fd);

@@ -14,7 +14,7 @@ struct ListenAddress {
   std::string host;  // name or address, without brackets
   int port = 0;
 
-  // "host:port", brackets around an address with colons.
+  // "host:port", with brackets around an address with colons.
   std::string Text() const;
 };
 
@@ -28,7 +28,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text,
 absl::Status CheckBindable(const ListenAddress& address, std::string_view field);
 
 // UNAVAILABLE, LISTEN_FAILED, naming the option `field`: "cannot listen on ADDRESS",
-// and `why`, if it is known.
+// and `why` if known.
 absl::Status ListenFailed(const ListenAddress& address, std::string_view field,
                           std::string_view why = {});
 

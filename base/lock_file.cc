@@ -36,7 +36,7 @@ LockAttempt TryLockFile(const std::string& path) {
   }
   const std::string pid = StrCat(::getpid(), "\n");
   const auto size = static_cast<ssize_t>(pid.size());
-  // In this order a full disk is no hindrance where the file had a holder before.
+  // In this order a full disk does not matter if the file had a holder before.
   const ssize_t written = ::pwrite(file.get(), pid.data(), pid.size(), 0);
   if (written >= 0 && written < size) errno = ENOSPC;
   if (written < size || ::ftruncate(file.get(), size) != 0) return Failed("write");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The log: lines on standard error with time, level and text, or one JSON object each.
-// Control characters are escaped in both forms, so no input can forge a line. What
-// requests can cause is logged as events, whose volume is bounded. A thread of the
-// log's own writes: nothing here but FlushLog waits for standard error. Safe for
+// Control characters are escaped in both forms, so that no input can forge a line.
+// Messages that requests can cause are logged as events, whose rate is limited. The log
+// has its own writer thread: only FlushLog waits for standard error. Safe for
 // concurrent use.
 #pragma once
 
@@ -41,41 +41,40 @@ inline void LogError(std::string_view text) { Log(LogLevel::kError, text); }
 
 struct LogField {
   std::string_view key;
-  // A string is cut to 500 bytes; a double has three decimals.
+  // Strings are cut to 500 bytes; doubles have three decimals.
   std::variant<std::string, int64_t, double> value;
 };
 
-// Text: "event=NAME key=value ..."; a string other than letters, digits and -._:/
-// stands in quotes, with \" and \\ escaped. JSON: {..., "event":"NAME", "key":value,
-// ...}. Of one `event`, 50 lines pass at once and 10 a second later; the next that
-// passes has the field suppressed, the number of those that did not. `event` is one of
-// few constants, never input; so is each key.
+// Text: "event=NAME key=value ..."; a string with characters other than letters, digits
+// and -._:/ is quoted, with \" and \\ escaped. JSON: {..., "event":"NAME", "key":value,
+// ...}. Of each `event`, 50 lines pass at once and 10 a second later; the next line
+// that passes has the field suppressed, the number of dropped lines. `event` and keys
+// are constants, never input.
 void LogEvent(LogLevel level, std::string_view event, std::span<const LogField> fields);
-// Fields in braces are not copied: a copy of a std::variant with a string that fails
-// for want of memory is undefined in libstdc++ 12.
+// Fields in braces are not copied: copying a std::variant with a string is undefined in
+// libstdc++ 12 if memory runs out.
 inline void LogEvent(LogLevel level, std::string_view event,
                      std::initializer_list<LogField> fields) {
   LogEvent(level, event, std::span(fields.begin(), fields.size()));
 }
 
-// Lines since the process began.
+// Lines since the start of the process.
 struct LogCounts {
   int64_t written = 0;
-  int64_t lost = 0;  // since too many waited, or standard error failed
+  int64_t lost = 0;  // because the queue was full, or standard error failed
   int64_t waiting = 0;
-  // How long the line that is being written has waited for standard error; zero: none
-  // does.
+  // How long the current line has waited for standard error; zero if none waits.
   std::chrono::milliseconds blocked{0};
   int64_t lost_meanwhile = 0;  // of `lost`
 };
 LogCounts log_counts();
 
-// Waits until what was logged before has been written or lost; false when that takes
+// Waits until everything logged before has been written or lost; false if that takes
 // longer than `most`. For the end of a process.
 bool FlushLog(std::chrono::milliseconds most = std::chrono::milliseconds(1000));
 
 // `text` with every control character, and every byte that is not UTF-8, written as
-// \xNN: what Log does to lines of text.
+// \xNN, as Log does.
 std::string EscapeControls(std::string_view text);
 
 }  // namespace mnemon

@@ -25,9 +25,9 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr SteadyClock::time_point kNotWriting = SteadyClock::time_point::max();
 
-// Lines that may wait.
+// Most waiting lines.
 constexpr size_t kQueue = 256;
-// Between looks at the queue while it is flushed.
+// Interval of looking at the queue during a flush.
 constexpr milliseconds kPoll{1};
 
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
@@ -48,7 +48,7 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// All of it, however long that takes; false when standard error refuses it.
+// Writes everything, however long that takes; false if standard error refuses it.
 bool WriteWhole(const spdlog::memory_buf_t& line) {
   for (size_t done = 0; done < line.size();) {
     const ssize_t n = ::write(STDERR_FILENO, line.data() + done, line.size() - done);
@@ -66,24 +66,23 @@ bool WriteWhole(const spdlog::memory_buf_t& line) {
 
 }  // namespace
 
-// What callers and the thread that writes share.
+// State shared by callers and the writer thread.
 struct LogOutput::Shared {
   const LostLine lost_line;
-  spdlog::details::thread_pool* queue = nullptr;  // constant once it is made
+  spdlog::details::thread_pool* queue = nullptr;  // constant once made
   std::atomic<int64_t> taken = 0;
   std::atomic<int64_t> written = 0;
-  std::atomic<int64_t> failed = 0;  // lost, but not for want of room in the queue
-  int64_t told = 0;                 // lost lines; by the thread that writes
+  std::atomic<int64_t> failed = 0;  // lost for other reasons than a full queue
+  int64_t told = 0;                 // lost lines reported so far; used by the writer
   std::atomic<SteadyClock::time_point> writing_since = kNotWriting;
-  std::atomic<int64_t> lost_before = 0;  // lines, when that began
+  std::atomic<int64_t> lost_before = 0;  // lost lines when the current wait began
 
   int64_t lost() const {
     return failed + static_cast<int64_t>(queue->overrun_counter());
   }
 };
 
-// Of lines of one format. Used by the thread that writes alone, which no exception must
-// reach.
+// Sink for one format. Used only by the writer thread, which no exception may reach.
 class LogOutput::Sink final
     : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:

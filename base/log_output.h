@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The way of log lines to standard error: a bounded queue, and a thread that writes. A
-// standard error that nobody reads costs lines, the oldest first, and holds up nobody.
+// Output of log lines to standard error: a bounded queue, and a writer thread. A
+// standard error that nobody reads loses lines, the oldest first, and blocks nobody.
 #pragma once
 
 #include <chrono>
@@ -20,21 +20,21 @@ class thread_pool;
 
 namespace mnemon {
 
-// Safe for concurrent use. Never to be destroyed: threads may log while the process
-// ends, and the one that writes may wait for ever.
+// Safe for concurrent use. Never destroyed: threads may log while the process ends, and
+// the writer may wait for ever.
 class LogOutput {
  public:
-  // The line that tells how many were lost, in the form that Write takes.
+  // Makes the line that reports how many were lost, in the form that Write takes.
   using LostLine = std::string (*)(LogFormat format, int64_t lines);
 
-  // Throws std::system_error where no thread can be started.
+  // Throws std::system_error if no thread can be started.
   explicit LogOutput(LostLine lost_line);
   LogOutput(const LogOutput&) = delete;
   LogOutput& operator=(const LogOutput&) = delete;
 
   void SetLevel(LogLevel level);
   bool Takes(LogLevel level) const;
-  // `line`: the text, or the members of the JSON object behind "level". Does not wait.
+  // `line`: the text, or the members of the JSON object after "level". Does not wait.
   void Write(LogFormat format, LogLevel level, std::string_view line) noexcept;
 
   LogCounts counts() const;

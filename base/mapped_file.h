@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A regular file as memory: pages are read when they are touched, and the system may
-// take them back at any time. For files beyond memory.
+// A memory-mapped regular file: pages are read when touched, and the system may drop
+// them at any time. For files larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace mnemon {
 
-// Safe for concurrent use. What another process writes into the file is seen, so bytes
-// are to be checked where they are used; one that cuts it short ends this process where
-// the missing pages are read.
+// Safe for concurrent use. Writes by other processes are visible, so bytes must be
+// checked where they are used; if the file is truncated, reading the missing pages
+// kills this process.
 class MappedFile {
  public:
-  // INVALID_ARGUMENT, NOT_FOUND and PERMISSION_DENIED as of ReadFile; `path` may be a
-  // link. RESOURCE_EXHAUSTED where the system gives no addresses.
+  // INVALID_ARGUMENT, NOT_FOUND and PERMISSION_DENIED as in ReadFile; `path` may be a
+  // link. RESOURCE_EXHAUSTED if the system has no addresses.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept
       : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)) {}
   MappedFile& operator=(MappedFile&&) = delete;
 
-  // The whole file, from a page's beginning on.
+  // The whole file, page-aligned.
   std::string_view view() const { return {data_, static_cast<size_t>(file_.size())}; }
   const std::string& path() const { return file_.path(); }
-  // DATA_LOSS when it changed since it was opened.
+  // DATA_LOSS if it changed since it was opened.
   absl::Status CheckUnchanged() const { return file_.CheckUnchanged(); }
 
  private:

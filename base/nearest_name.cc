@@ -28,14 +28,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string NearestName(std::string_view name,
                         std::span<const std::string> candidates) {
-  // Hostile input could be long; no name of ours is.
+  // Input may be long; none of our names is.
   constexpr size_t kLongest = 200;
   if (name.size() > kLongest) return "";
   const std::string* best = nullptr;
   size_t least = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     size_t distance = EditDistance(name, candidate);
-    // A distance of the whole length shares nothing with the name.
+    // A distance equal to the length shares nothing with the name.
     if (distance < least && distance < std::max(name.size(), candidate.size())) {
       least = distance;
       best = &candidate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The closest of several names to one that was mistyped.
+// Suggestion of the closest of several names for a mistyped one.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace mnemon {
 
-// The candidate with the smallest edit distance to `name`, of equal ones the first;
-// empty when none is close.
+// The candidate with the smallest edit distance to `name`, the first among equals;
+// empty if none is close.
 std::string NearestName(std::string_view name, std::span<const std::string> candidates);
 
-// "; did you mean X?", or nothing when no candidate is close.
+// "; did you mean X?", or nothing if no candidate is close.
 std::string DidYouMean(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace mnemon

@@ -10,11 +10,11 @@
 namespace mnemon {
 
 // RESOURCE_EXHAUSTED, reason OUT_OF_MEMORY, worth a retry after a second: "not enough
-// memory for <what>"; without `what`, "out of memory". Allocates little; where even
-// that fails, the error has no details.
+// memory for <what>"; without `what`, "out of memory". Allocates little; if even that
+// fails, the error has no details.
 absl::Status OutOfMemoryError(std::string_view what = {});
 
-// body(), whose result is a Status or a StatusOr; OutOfMemoryError(what) when it throws
+// Returns body(), a Status or a StatusOr, or OutOfMemoryError(what) if it throws
 // std::bad_alloc. Other exceptions pass.
 template <class Body>
 auto CatchOutOfMemory(std::string_view what, const Body& body) -> decltype(body()) {

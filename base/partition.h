@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The split of a range into nearly equal, consecutive parts. C++17, for nvcc.
+// Division of a range into nearly equal, consecutive parts. C++17, for nvcc.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Part {
   constexpr int64_t size() const { return end - begin; }
 };
 
-// Part number `part` of `parts` of 0 .. count-1. The first is empty only when all are.
+// Part number `part` of `parts` of 0 .. count-1. The first is empty only if all are.
 constexpr Part PartOf(int64_t count, int64_t part, int64_t parts) {
   return {(count * part + parts - 1) / parts, (count * (part + 1) + parts - 1) / parts};
 }

@@ -49,9 +49,9 @@ void InitProcess() {
 }
 
 void ReturnFreedMemory() {
-  // By default eight per core, and each keeps its own free memory.
+  // The default is eight per core, and each keeps its own free memory.
   mallopt(M_ARENA_MAX, 4);
-  // Setting one also stops its growth with the largest piece that was ever freed.
+  // Setting it also stops its growth with the largest piece that was ever freed.
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
@@ -107,7 +107,7 @@ void NotifyServiceManager(const std::string& state) {
   if (fd < 0) return;
   const socklen_t length =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
-  // Without a listener an error has no receiver either.
+  // Without a listener nobody receives an error either.
   (void)sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
                reinterpret_cast<const sockaddr*>(&address), length);
   close(fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The set-up of a process, its signals and its version.
+// Set-up of a process, its signals and its version.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,17 @@ namespace mnemon {
 
 // Ignores SIGPIPE and SIGXFSZ (a write beyond the file size limit then fails like any
 // other) and raises the descriptor limit to its hard value. Disables absl::Mutex's
-// deadlock detection, which Debian's build runs at every lock, in release builds too;
-// gRPC uses absl::Mutex. Call it first in main.
+// deadlock detection, which Debian's build runs at every lock, even in release builds;
+// gRPC uses absl::Mutex. Call first in main.
 void InitProcess();
 
-// Makes malloc give freed memory back to the system sooner: few arenas, and large
-// pieces mapped alone, whatever was freed before. For a process whose load comes in
-// floods; call it before threads exist.
+// Makes malloc return freed memory to the system sooner: few arenas, and large pieces
+// mapped separately. For a process with peaks of load. Call before threads exist.
 void ReturnFreedMemory();
 
-// The receiver of SIGINT, SIGTERM and SIGHUP for the whole process, whatever threads
-// exist: libraries start some before main. A SIGHUP that the process was started to
-// ignore (nohup) stays ignored. At most one; make it before anything that takes time.
+// Receiver of SIGINT, SIGTERM and SIGHUP for the whole process, whatever threads exist:
+// libraries start some before main. If the process was started with SIGHUP ignored
+// (nohup), it stays ignored. At most one; make it before anything that takes time.
 class SignalWaiter {
  public:
   SignalWaiter();
@@ -30,7 +29,7 @@ class SignalWaiter {
   int WaitFor(int timeout_ms);
 };
 
-// Sends a state, e.g. "READY=1", to the service manager that started this process, if
+// Sends a state such as "READY=1" to the service manager that started this process, if
 // any: the protocol of sd_notify(3).
 void NotifyServiceManager(const std::string& state);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Quotation of untrusted text in error messages.
+// Quoting of untrusted text in error messages.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace mnemon {
 
-// `text` between single quotes for an error message: control characters escaped, and
-// cut at about 100 bytes, so that no input can forge or flood a message.
+// `text` in single quotes for an error message, with control characters escaped,
+// truncated at about 100 bytes, so that no input can forge or flood a message.
 inline std::string Quoted(std::string_view text) {
   constexpr size_t kMost = 100;
   if (text.size() <= kMost) return StrCat("'", EscapeControls(text), "'");

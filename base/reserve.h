@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reservation of room in a vector that grows again and again.
+// Reservation in a vector that grows repeatedly.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace mnemon {
 
-// Room for `count` elements. Grows at least twofold, so that one more again and again
-// does not move all of them each time.
+// Makes room for `count` elements. Grows at least twofold, so that repeated additions
+// do not move all elements each time.
 template <class Vector>
 void ReserveAtLeast(Vector& vector, size_t count) {
   if (count > vector.capacity()) vector.reserve(std::max(count, 2 * vector.capacity()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The grammar of ids that callers choose and that stand in resource names.
+// Grammar of ids chosen by callers that are part of resource names.
 #pragma once
 
 #include <string_view>

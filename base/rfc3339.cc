@@ -4,7 +4,7 @@
 namespace mnemon {
 namespace {
 
-// Reads from the front of a text; after a mismatch all fails.
+// Reads from the front of a text; after a mismatch everything fails.
 class TimeText {
  public:
   explicit TimeText(std::string_view text) : left_(text) {}
@@ -32,7 +32,7 @@ class TimeText {
   bool Next(std::string_view any) const {
     return !left_.empty() && any.find(left_.front()) != any.npos;
   }
-  // One character, which is one of `any`.
+  // One character out of `any`.
   char One(std::string_view any) {
     const char c = Next(any) ? left_.front() : '\0';
     Take(c != '\0');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An amount, not negative, that stays at the greatest number instead of overflowing.
+// A non-negative amount that saturates at the greatest number instead of overflowing.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ constexpr int64_t kHugePage = Slabs::kHugePage;
 
 int64_t Whole(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Zeros from the boundary of a huge page on.
+// Zeros, aligned to a huge page.
 char* Map(int64_t size) {
   const int64_t most = size + kHugePage;
   void* mapped = mmap(nullptr, static_cast<size_t>(most), PROT_READ | PROT_WRITE,
@@ -43,7 +43,7 @@ void* Slabs::Take(int64_t bytes) {
   const int64_t whole = Whole(bytes, kLine);
   if (slabs_.empty() || slabs_.back().size - slabs_.back().used < whole) {
     const int64_t size = std::max(kSlab, Whole(whole, kHugePage));
-    slabs_.emplace_back();  // first: nothing is mapped if there is no room for it
+    slabs_.emplace_back();  // first, so that nothing leaks if this throws
     try {
       slabs_.back() = {.begin = Map(size), .size = size};
     } catch (...) {
@@ -58,9 +58,9 @@ void* Slabs::Take(int64_t bytes) {
   return piece;
 }
 
-// MADV_DONTNEED, not MADV_FREE: with the latter the memory counts as the process's
-// until the system runs short, and what is read until then may be either old or zero.
-// In pieces, since each holds a lock of the address space that new mappings wait for.
+// MADV_DONTNEED, not MADV_FREE: with the latter, the memory counts as the process's
+// until the system runs short, and reads until then may return old data or zeros. In
+// pieces, since each holds a lock of the address space that new mappings wait for.
 void Slabs::GiveBack(void* begin, int64_t bytes) {
   char* const first = static_cast<char*>(begin);
   for (int64_t at = 0; at < bytes; at += kHugePage) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A bump allocator in huge pages where the system has them, for memory that is read
-// again and again. All pieces are freed together. In small pages a step is up to a
-// quarter slower: TLB misses, and hardware prefetching that stops at each page's end.
+// Bump allocator in huge pages, if the system has them, for memory that is read
+// repeatedly. All pieces are freed together. In small pages a step is up to a quarter
+// slower: TLB misses, and hardware prefetching that stops at each page's end.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,8 @@
 
 namespace mnemon {
 
-// Reserves address space in large slabs; the system gives memory when a piece is first
-// written or read.
-// Not safe for concurrent use.
+// Reserves address space in large slabs; the system provides memory when a piece is
+// first written or read. Not safe for concurrent use.
 class Slabs {
  public:
   Slabs() = default;
@@ -21,23 +20,23 @@ class Slabs {
   Slabs(const Slabs&) = delete;
   Slabs& operator=(const Slabs&) = delete;
 
-  // `bytes` > 0 of zeros that begin on a cache line; valid until the destructor.
-  // Throws std::bad_alloc.
+  // `bytes` > 0 of zeros, aligned to a cache line; valid until the destructor. Throws
+  // std::bad_alloc.
   void* Take(int64_t bytes);
   float* TakeFloats(int64_t count);
 
-  // Gives the memory of a piece, or of a part, back to the system: it reads as zeros
-  // from then on, and is given again when it is written. Whole huge pages stay huge.
-  // Safe for concurrent use with other pieces. REQUIRES: both are whole pages.
+  // Returns the memory of a piece, or of a part, to the system: it then reads as zeros,
+  // and gets memory again when written. Whole huge pages stay huge. Safe for concurrent
+  // use with other pieces. REQUIRES: whole pages.
   static void GiveBack(void* begin, int64_t bytes);
-  // Has the system give the memory now, where it can; what is in it stays, even while
-  // others write to it.
+  // Has the system provide the memory now, if it can; keeps the contents, even while
+  // others write.
   static void Populate(void* begin, int64_t bytes);
   static constexpr int64_t kHugePage = int64_t{2} << 20;
 
-  // Handed out, in whole cache lines.
+  // Bytes handed out, in whole cache lines.
   int64_t bytes() const { return bytes_; }
-  // All that was handed out, in as many parts as it lies in.
+  // The handed-out memory, one span per contiguous part.
   std::vector<std::span<const std::byte>> parts() const;
 
  private:

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Returns from the enclosing function when `expr` is an error.
+// Returns from the enclosing function if `expr` is an error.
 #define MNEMON_RETURN_IF_ERROR(expr)               \
   do {                                             \
     absl::Status mnemon_status = (expr);           \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// StrCat and StrJoin for std::string_view. Debian builds abseil with a string_view of
-// its own, which does not convert to or from std::string_view.
+// StrCat and StrJoin for std::string_view. Debian builds abseil with its own
+// string_view, which does not convert to or from std::string_view.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ decltype(auto) StrCatPiece(const T& value) {
   }
 }
 
-// As absl::StrCat, for std::string_view too.
+// Like absl::StrCat, also for std::string_view.
 template <class... Args>
 std::string StrCat(const Args&... args) {
   return absl::StrCat(StrCatPiece(args)...);
 }
 
-// The elements of `range`, each as StrCat prints it, with `separator` between.
+// The elements of `range`, each formatted by StrCat, separated by `separator`.
 template <class Range>
 std::string StrJoin(const Range& range, std::string_view separator) {
   std::string out;

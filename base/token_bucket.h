@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A token bucket, which limits a rate: so many events at once, so many per second.
+// Token bucket, which limits a rate: a number of events at once, and a number per
+// second.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ class TokenBucket {
   // REQUIRES: per_second > 0, burst >= 1.
   TokenBucket(double per_second, double burst);
 
-  // Zero: a token was taken. Else none was, and the result is the time until there is
+  // Takes a token and returns zero, or takes none and returns the time until there is
   // one, at most a day. A `now` earlier than the last one counts as the last one.
   std::chrono::nanoseconds Take(Time now);
 

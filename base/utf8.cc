@@ -10,8 +10,8 @@ uint8_t ByteAt(std::string_view text, size_t offset) {
   return static_cast<uint8_t>(text[offset]);
 }
 
-// Length of the sequence that `lead` begins and the range of its second byte, table 3-7
-// of the Unicode standard; length 0 for a byte that begins none.
+// Length of the sequence that starts with `lead` and the range of its second byte,
+// table 3-7 of the Unicode standard; length 0 if it starts none.
 struct Lead {
   size_t length;
   uint8_t least;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A decoder of UTF-8 that need not be well-formed, and an encoder.
+// Decoder of possibly ill-formed UTF-8, and an encoder.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace mnemon {
 
-// Reads one code point at `offset` of `text` and moves `offset` behind it. False, and
-// nothing moved, where the bytes are not well-formed UTF-8 (overlong forms, surrogates
-// and values above U+10FFFF included).
+// Reads one code point at `offset` of `text` and advances `offset` past it. Returns
+// false and moves nothing if the bytes are not well-formed UTF-8 (including overlong
+// forms, surrogates and values above U+10FFFF).
 bool NextCodePoint(std::string_view text, size_t& offset, char32_t& code_point);
 
-// What stands at an offset of a text.
+// The piece at an offset of a text.
 struct Utf8Piece {
   enum Kind {
     kCodePoint,   // a well-formed character
@@ -24,7 +24,7 @@ struct Utf8Piece {
   };
   Kind kind;
   size_t length;            // bytes, at least 1
-  char32_t code_point = 0;  // of kCodePoint
+  char32_t code_point = 0;  // for kCodePoint
 };
 
 // REQUIRES: offset < text.size().
@@ -33,7 +33,7 @@ Utf8Piece NextUtf8Piece(std::string_view text, size_t offset);
 // REQUIRES: a Unicode scalar value.
 void AppendUtf8(char32_t code_point, std::string& out);
 
-// Length of the longest beginning of `text` that is well-formed.
+// Length of the longest well-formed prefix of `text`.
 size_t ValidUtf8Prefix(std::string_view text);
 bool IsValidUtf8(std::string_view text);
 

@@ -91,7 +91,7 @@ def parse_flags():
     parser.add_argument("--size", type=names(tables.SIZES), default=["XS", "S", "SEED"],
                         help=f"some of {','.join(tables.SIZES)} (default: XS,S,SEED)")
     parser.add_argument("--context", type=positive(int), default=128,
-                        help="tokens that the session has behind it (default: 128)")
+                        help="length of the session's context in tokens (default: 128)")
     parser.add_argument("--batch", type=positive(int, 4096), default=1,
                         help="sessions in one step (default: 1)")
     parser.add_argument("--precision", choices=tables.PRECISIONS, default="fp32",

@@ -45,7 +45,7 @@ def parse_flags():
     parser.add_argument("--precision", choices=tables.PRECISIONS, default="fp32",
                         help="of mnemon's weights; PyTorch's are fp32")
     parser.add_argument("--context", type=positive(int), default=128,
-                        help="tokens that the session has behind it (default: 128)")
+                        help="length of the session's context in tokens (default: 128)")
     parser.add_argument("--rounds", type=positive(int), default=3, help="(default: 3)")
     parser.add_argument("--seconds", type=positive(float), default=0.5,
                         help="of each program in each round (default: 0.5)")
@@ -78,7 +78,7 @@ def make_programs(checkpoint, prompt):
             torch.cuda.synchronize()
 
     class Compiled(OnGpu):
-        """One step, that behind the prompt, is compiled; a graph may use its tensors
+        """Only the step after the prompt is compiled; a graph may use its tensors
         where they are."""
 
         def __init__(self, *given):
@@ -92,8 +92,8 @@ def make_programs(checkpoint, prompt):
                                           dynamic=False)
 
         def forward(self, token):
-            behind = self.position == len(self.prompt)
-            return self.compiled(token) if behind else super().forward(token)
+            after = self.position == len(self.prompt)
+            return self.compiled(token) if after else super().forward(token)
 
     there = dataclasses.replace(
         checkpoint, weights={name: weight.to("cuda")

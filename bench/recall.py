@@ -12,8 +12,8 @@ The model MEMORY is told all of it on a session, call after call. WINDOW gets as
 newest characters as its context holds, which is what a model without a memory can be given.
 Needs the Python client (client/python). Facts, letters and places in the prose are drawn anew from --seed.
 
---example asks first for all that the example of docs/memory_demo.md tells: behind its
-sentence, without a session, and behind the end of the text, on a session.
+--example asks first for all that the example of docs/memory_demo.md tells: after its
+sentence, without a session, and after the end of the text, on a session.
 
 Exit code: 0 memory knows 95 of 100 or more at every distance, the window does where the
 facts lie in it, and guesses, at most 25 of 100, where they do not, and the answers of the
@@ -31,7 +31,7 @@ import mnemon
 
 import plot
 
-# Of docs/memory_demo.md.
+# The example of docs/memory_demo.md.
 EXAMPLE = "7A 2B 9C 4D 1E"
 SENTENCE = "the river and what the old man said"
 EXAMPLE_DISTANCE = 3000
@@ -53,7 +53,7 @@ def parse_flags():
     parser.add_argument("--window", default="window", help="model (default: window)")
     parser.add_argument("--text", required=True, help="file of prose")
     parser.add_argument("--distance", default="100,3000",
-                        help="characters of prose behind the facts (default: 100,3000)")
+                        help="characters of prose after the facts (default: 100,3000)")
     parser.add_argument("--sessions", type=int, default=40,
                         help=f"at each distance, {FACTS} questions each (default: 40)")
     parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
@@ -130,9 +130,9 @@ def run_example(client, model, prose):
     digits, letters = zip(*EXAMPLE.split())
     end = prose[-EXAMPLE_DISTANCE:]
     rows = [(f"told: {EXAMPLE}", digits),
-            (f"behind '{SENTENCE}'",
+            (f"after '{SENTENCE}'",
              answers_without_session(client, model, f"{EXAMPLE} {SENTENCE} ", letters)),
-            (f"behind {len(end):,} characters of the text",
+            (f"after {len(end):,} characters of the text",
              answers_on_session(client, model, f"{EXAMPLE} {end} ", letters))]
     print(f"{'asked':<46}" + "".join(f"  ?{letter}" for letter in letters))
     for told, answers in rows:

@@ -23,7 +23,7 @@
 namespace mnemon::client {
 namespace {
 
-// Of a drain, that a server takes.
+// Limit of the server for a drain.
 constexpr std::chrono::hours kMaxGrace{24};
 
 ModelSummary Summary(const v1::Model& model) {
@@ -65,8 +65,8 @@ class GrpcClient final : public Client {
     Connection::Registration registration(connection_, &context);
     MNEMON_RETURN_IF_ERROR(connection_.Reach(registration));
     auto stream = generation_->Score(&context);
-    // The server answers a part before it reads the next one, so responses are read
-    // while parts are sent.
+    // The server answers a part before it reads the next, so responses are read while
+    // parts are sent.
     std::thread writer([&] {
       bool open = true;
       ForEachScoreMessage(options, [&](const v1::ScoreRequest& message) {

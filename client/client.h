@@ -22,12 +22,12 @@ struct ClientOptions {
   // HOST[:PORT], or a URI of gRPC's name syntax; the port is 50051 unless it is given.
   std::string server = "127.0.0.1:50051";
   std::chrono::milliseconds connect_timeout{5000};
-  // For every call but Generate, Score and a verification with replay. Of ExportSession
-  // and ImportSession it bounds the time in which the server neither sends nor takes.
-  // Drain has its grace before it.
+  // Limit for every call except Generate, Score and a verification with replay. For
+  // ExportSession and ImportSession it limits the time in which the server neither
+  // sends nor receives. Drain adds its grace.
   std::chrono::milliseconds call_timeout{30000};
-  // Of calls that are made again when the server is lost: see Generate, and the calls
-  // on sessions. Not of a server that was never reached.
+  // Retries of calls when the connection to the server is lost: see Generate, and the
+  // calls on sessions. A server that was never reached is not retried.
   RetryOptions retry;
 };
 
@@ -37,7 +37,7 @@ struct TokenCandidate {
 };
 
 struct TokenLogprobs {
-  int64_t index = 0;  // absolute in the session
+  int64_t index = 0;  // absolute index in the session
   int32_t token = 0;
   float logprob = 0;  // natural logarithm
   std::vector<TokenCandidate> candidates;
@@ -48,40 +48,40 @@ struct GenerateChunk {
   std::string text;
   std::vector<int32_t> tokens;
   int64_t first_index = 0;
-  std::vector<TokenLogprobs> logprobs;  // one per token, where wanted
-  // The stream was lost and goes on: the index of the last token before, -1 when there
-  // was none. Such a message may have no tokens.
+  std::vector<TokenLogprobs> logprobs;  // one per token, if wanted
+  // Set when the stream was lost and has been resumed: index of the last token before,
+  // -1 if there was none. Such a message may have no tokens.
   std::optional<int64_t> resumed_after;
 };
 
 struct GenerateResult {
   std::string model;          // without "models/"
   std::string finish_reason;  // as in the proto, without prefix: "MAX_TOKENS"
-  std::string stop_string;    // the one that ended it
+  std::string stop_string;    // the string that ended it
   uint64_t seed = 0;
-  int64_t resumed_tokens = 0;  // of the session before the call
+  int64_t resumed_tokens = 0;  // tokens of the session before the call
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
-  int64_t history_tokens = 0;             // of the session at the end
-  std::chrono::nanoseconds queue_time{};  // for admission, as the server says
+  int64_t history_tokens = 0;             // tokens of the session at the end
+  std::chrono::nanoseconds queue_time{};  // for admission, according to the server
   std::chrono::nanoseconds time_to_first_token{};
   std::chrono::nanoseconds total_time{};
-  int64_t resumes = 0;  // how often the stream was lost and taken up again
+  int64_t resumes = 0;  // how often the stream was lost and resumed
 };
 
 struct ScoreOptions {
-  std::string model;         // may be empty when the server has one
+  std::string model;         // may be empty if the server has one
   std::string session;       // empty: a fresh state
   bool commit = false;       // append the text to the session; else it is unchanged
-  int32_t most_likely = 0;   // so many most likely tokens beside each, and
+  int32_t most_likely = 0;   // number of most likely tokens beside each, and
   std::vector<int32_t> ids;  // these
-  std::string text;          // what is scored, of any length; or
+  std::string text;          // text to score, of any length; or
   std::vector<int32_t> tokens;
   UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
 };
 
 struct ScoreResult {
-  int64_t tokens = 0;      // that were scored
+  int64_t tokens = 0;      // scored tokens
   double logprob_sum = 0;  // natural logarithm
 };
 
@@ -90,7 +90,7 @@ enum class PredictMaps { kNone, kUsed, kNotebook };
 
 // One pass of an encoder over B sequences of one length T.
 struct PredictOptions {
-  std::string model;  // may be empty when the server has one
+  std::string model;  // may be empty if the server has one
   std::vector<std::vector<int32_t>> sequences;
   PredictMask mask = PredictMask::kConfig;
   // For kExplicit: [T, T] or [B, T, T], row-major; non-zero = takes part.
@@ -128,7 +128,7 @@ struct ServerLoad {
   int64_t session_capacity = 0;
   int64_t state_size_bytes = 0;
   int64_t state_capacity_bytes = 0;
-  std::chrono::nanoseconds queue_time{};  // that a call which comes now has to wait
+  std::chrono::nanoseconds queue_time{};  // expected wait of a new call
   // Since the start of the server.
   int64_t computed_tokens = 0;
   int64_t generated_tokens = 0;
@@ -137,7 +137,7 @@ struct ServerLoad {
 
 // Safe for concurrent use. Errors are the server's statuses with their typed payload
 // (base/error.h), decoded from the standard details; metadata "resource" is the
-// resource that ResourceInfo or PreconditionFailure names.
+// resource named in ResourceInfo or PreconditionFailure.
 class Client {
  public:
   static std::unique_ptr<Client> Connect(const ClientOptions& options);
@@ -145,34 +145,34 @@ class Client {
   static std::string LibraryVersion();
   virtual ~Client() = default;
 
-  // Calls `on_chunk` for each message as it comes, on the calling thread; returning
-  // false cancels the call, which then ends with CANCELLED. `on_chunk` does not throw.
-  // On a session, a call with options.resume.automatic whose server is lost
-  // (UNAVAILABLE, or an error with retry_after once it has begun) is taken up again, as
-  // often and as long as ClientOptions.retry says: every token and every piece of text
-  // comes once and in order. An error that ends it then has the metadata
-  // "received_token_count". NOT_FOUND, REQUEST_UNKNOWN: the server has forgotten a call
-  // that it lost.
+  // Calls `on_chunk` for each message on the calling thread; if it returns false, the
+  // call is cancelled and ends with CANCELLED. `on_chunk` must not throw. On a session
+  // with options.resume.automatic, a call whose server is lost (UNAVAILABLE, or an
+  // error with retry_after after the first message) is resumed as often and as long as
+  // ClientOptions.retry allows: every token and every piece of text comes once and in
+  // order. A final error then has the metadata "received_token_count". NOT_FOUND,
+  // REQUEST_UNKNOWN: the server has forgotten the lost call.
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;
-  // Likewise: sends the text in parts and passes on the scores as they come.
+  // The same for Score: sends the text in parts and passes on the scores as they
+  // arrive.
   virtual absl::StatusOr<ScoreResult> Score(
       const ScoreOptions& options,
       const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens) = 0;
-  // Ends with CANCELLED the calls of Generate, Score, ExportSession, ImportSession and
-  // VerifySession that run now, and all calls that wait for the connection; from any
-  // thread. Other calls are short, and what they have done would be unknown.
+  // Cancels the running calls of Generate, Score, ExportSession, ImportSession and
+  // VerifySession, and all calls that wait for the connection; they end with CANCELLED.
+  // Any thread. Other calls are short, and their effect would be unknown.
   virtual void CancelCalls() = 0;
   virtual absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
                                                         const std::string& text) = 0;
 
   virtual absl::StatusOr<PredictResult> Predict(const PredictOptions& options) = 0;
 
-  // Those calls on sessions that do the same when they are made twice are made again
-  // while the server is away: Create, Fork and Checkpoint; Import with a
-  // `rewind`; Update without an etag; Delete with allow_missing; Get and List. Of the
-  // others an UNAVAILABLE leaves open whether they have happened.
+  // Idempotent calls on sessions are retried while the server is away: Create, Fork and
+  // Checkpoint; Import with a `rewind`; Update without an etag; Delete with
+  // allow_missing; Get and List. For other calls, UNAVAILABLE leaves open whether they
+  // were executed.
   virtual absl::StatusOr<Session> CreateSession(
       const CreateSessionOptions& options) = 0;
   // With the default ttl.
@@ -197,26 +197,27 @@ class Client {
       const RewindSessionOptions& options) = 0;
   virtual absl::StatusOr<SessionCheckpoint> CheckpointSession(
       const CheckpointSessionOptions& options) = 0;
-  // Passes the parts of the snapshot on to `sink` as they come, on the calling thread.
-  // An error of `sink` cancels the call and is returned. DATA_LOSS unless as many bytes
-  // came as were announced.
+  // Passes the parts of the snapshot to `sink` as they arrive, on the calling thread.
+  // An error of `sink` cancels the call and is returned. DATA_LOSS unless the announced
+  // number of bytes came.
   virtual absl::StatusOr<ExportedSession> ExportSession(const std::string& id,
                                                         const SnapshotSink& sink) = 0;
-  // Takes the snapshot from `source`, on the calling thread. An error of `source`, or
-  // another number of bytes than options.size_bytes, cancels the call: no session is
+  // Reads the snapshot from `source`, on the calling thread. An error of `source`, or a
+  // number of bytes other than options.size_bytes, cancels the call: no session is
   // created.
   virtual absl::StatusOr<Session> ImportSession(const ImportSessionOptions& options,
                                                 const SnapshotSource& source) = 0;
-  // A difference is no error; with `replay` it takes as long as the history takes.
+  // A difference is not an error. With `replay` it takes as long as computing the
+  // history.
   virtual absl::StatusOr<Verification> VerifySession(const std::string& id,
                                                      bool replay) = 0;
   virtual absl::StatusOr<std::vector<ModelSummary>> ListModels() = 0;
-  // OK when `service` is SERVING; UNAVAILABLE when not.
+  // OK if `service` is SERVING, else UNAVAILABLE.
   virtual absl::Status CheckHealth(const std::string& service) = 0;
   virtual absl::StatusOr<ServerLoad> GetLoad() = 0;
-  // Makes the server refuse new work, for good, and waits until running calls have
+  // Makes the server refuse new work permanently, and waits until running calls have
   // finished or `grace`, by default the server's own, has passed. Returns the number of
-  // sessions saved.
+  // saved sessions.
   virtual absl::StatusOr<int64_t> Drain(
       std::optional<std::chrono::milliseconds> grace) = 0;
 };

@@ -14,10 +14,11 @@
 namespace mnemon::client {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
+constexpr std::chrono::milliseconds kPatience(100);  // after a cancellation
 
-// Once its last object is gone, gRPC ends threads of its own, and waits for one that
-// may poll a socket for ten seconds more. What is never given back, the process ends.
+// gRPC ends its threads when its last object is gone, and waits up to ten seconds for
+// one that may be polling a socket. An object that is never freed avoids this: the
+// process ends the threads.
 void KeepLibrary() {
   static const bool kept = (grpc_init(), true);
   static_cast<void>(kept);
@@ -31,7 +32,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
-  // Each client in a process has a connection of its own.
+  // Each client of a process has its own connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(TargetOf(options.server),
                                    grpc::InsecureChannelCredentials(), arguments);
@@ -80,7 +81,8 @@ absl::Status Connection::Reach(Registration& call,
     if (call.connected_) reached_ = true;
     const auto now = std::chrono::system_clock::now();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && reached_) {
-      // As in Pause: else who makes a call again himself would never see it come back.
+      // As in Pause: otherwise callers that retry themselves would never see it come
+      // back.
       if (channel_->WaitForStateChange(state, std::min(now + kPatience, deadline))) {
         continue;
       }
@@ -118,8 +120,8 @@ absl::Status Connection::Await(Registration& call, Retries& retries,
   return Pause(call, retries, *due);
 }
 
-// gRPC goes on with a connection only while a thread waits at the channel, but for a
-// look every 5 s: a thread that slept would not see the server come back.
+// gRPC retries a connection only while a thread waits on the channel, except for a
+// check every 5 s: a sleeping thread would not notice the server's return.
 absl::Status Connection::Pause(const Registration& call, const Retries& retries,
                                Retries::TimePoint due) {
   bool away = !call.connected_;

@@ -18,8 +18,8 @@
 
 namespace mnemon::client {
 
-// What every call needs of its connection: reaching the server in time, errors that
-// name it, and an end from another thread. Safe for concurrent use.
+// Connection handling of every call: reaching the server in time, errors that name it,
+// and cancellation from another thread. Safe for concurrent use.
 class Connection {
  public:
   explicit Connection(const ClientOptions& options);
@@ -28,14 +28,14 @@ class Connection {
   std::chrono::milliseconds call_timeout() const { return options_.call_timeout; }
   const RetryOptions& retry() const { return options_.retry; }
 
-  // Makes a call known to CancelCalls, from before the server is reached.
+  // Registers a call for CancelCalls, starting before the server is reached.
   class Registration {
    public:
-    // `stream` may be null: once the server is reached, such a call is not cancelled.
+    // `stream` may be null: such a call is not cancelled once the server is reached.
     explicit Registration(Connection& connection,
                           grpc::ClientContext* stream = nullptr);
     ~Registration();
-    // The stream of the next try; null at its end.
+    // Sets the stream of the next try; null at its end.
     void SetStream(grpc::ClientContext* stream);
     bool cancelled() const { return cancelled_; }
     Registration(const Registration&) = delete;
@@ -48,30 +48,30 @@ class Connection {
     Connection& connection_;
     grpc::ClientContext* stream_;  // guarded by the connection's mutex_
     std::atomic<bool> cancelled_ = false;
-    bool connected_ = false;  // when the call was made last; of the call's thread
+    bool connected_ = false;  // at the last try; used by the call's thread
   };
 
   void CancelCalls();
-  // Waits for the connection, but not for one that has failed: the call returns
-  // the reason. DEADLINE_EXCEEDED at `deadline`.
+  // Waits for the connection, but not for one that has failed: the call returns the
+  // reason. DEADLINE_EXCEEDED at `deadline`.
   absl::Status Reach(Registration& call,
                      std::chrono::system_clock::time_point deadline =
                          std::chrono::system_clock::time_point::max());
-  // Waits before a call that `lost` has ended is made again: as long as `retries` says,
-  // but not beyond the moment at which a connection that was lost is there again. The
-  // error to return in place of that: of a server that was never reached or tries that
-  // are used up `lost` itself, or CANCELLED, or DEADLINE_EXCEEDED.
+  // Waits before the retry of a call that ended with `lost`: as long as `retries` says,
+  // but at most until a lost connection is restored. Returns the error of the call if
+  // there is no retry: `lost` for a server that was never reached or if no tries are
+  // left, else CANCELLED or DEADLINE_EXCEEDED.
   absl::Status Await(Registration& call, Retries& retries, const absl::Status& lost,
                      std::chrono::system_clock::time_point deadline =
                          std::chrono::system_clock::time_point::max());
-  // Adds the address of the server to the error of a failed connection.
+  // Adds the server's address to the error of a failed connection.
   absl::Status FromServer(const grpc::Status& status) const;
 
   enum class Repeat {
     kNo,
-    kYes,  // while it ends with UNAVAILABLE: of a call that may happen twice
+    kYes,  // while it ends with UNAVAILABLE; for idempotent calls
   };
-  // A short call, each try of which is bounded by call_timeout() and `more`.
+  // A short call; each try is limited by call_timeout() and `more`.
   template <class Stub, class Request, class Response>
   absl::Status Call(Stub& stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -87,7 +87,7 @@ class Connection {
       return FromServer((stub.*method)(&context, request, &response));
     });
   }
-  // Makes `call`, again as `repeat` says.
+  // Makes `call`, with retries according to `repeat`.
   absl::Status Try(Registration& registration, Repeat repeat,
                    const std::function<absl::Status()>& call);
 
@@ -97,7 +97,7 @@ class Connection {
 
   const ClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
-  std::atomic<bool> reached_ = false;  // at any time
+  std::atomic<bool> reached_ = false;  // the server was reached at any time
   std::mutex mutex_;
   std::set<Registration*> calls_;  // guarded by mutex_
 };

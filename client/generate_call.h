@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One Generate call of a client, over as many streams as it takes.
+// One Generate call of a client, over as many streams as needed.
 #pragma once
 
 #include <chrono>
@@ -26,14 +26,14 @@ class GenerateCall {
  private:
   using SteadyClock = std::chrono::steady_clock;
 
-  // One stream to its end: OK when it is the call's end too.
+  // Runs one stream to its end: OK if the call has ended as well.
   absl::Status Stream();
   void Take(const v1::GenerateResponse& message, bool first);
 
   Connection& connection_;
   v1::Generation::Stub& stub_;
   const OnChunk& on_chunk_;
-  const bool again_;  // when the stream is lost
+  const bool again_;  // resume when the stream is lost
   const std::chrono::system_clock::time_point deadline_;
   Connection::Registration registration_;
   Retries retries_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a caller chooses of a generation.
+// Options of a generation.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@ struct TokenBias {
 // Log-probabilities of tokens, and of candidates beside them.
 struct LogprobOptions {
   bool wanted = false;
-  int32_t most_likely = 0;   // so many most likely tokens, and
+  int32_t most_likely = 0;   // number of most likely tokens, and
   std::vector<int32_t> ids;  // these
 };
 
-// What a call on a session does once its stream is lost.
+// Behaviour of a call on a session whose stream is lost.
 enum class OnDisconnect {
   kPause,     // waits at the last delivered token
   kContinue,  // goes on to its end
@@ -34,10 +34,10 @@ struct Message {
   std::string content;
 };
 
-// What becomes of characters that the model's vocabulary lacks.
+// Treatment of characters that the model's vocabulary lacks.
 enum class UnknownCharacters { kAsModel, kRefuse, kSkip, kReplace };
 
-// How a token is drawn. What is absent is the session's, else the server's default.
+// Sampling parameters. Absent ones are the session's, else the server's default.
 struct SamplingOptions {
   std::optional<double> temperature;
   std::optional<int32_t> top_k;
@@ -52,7 +52,7 @@ struct SamplingOptions {
   std::optional<uint64_t> seed;
 };
 
-// What ends a generation.
+// Conditions that end a generation.
 struct StoppingOptions {
   std::optional<int32_t> max_tokens;
   std::vector<int32_t> stop_token_ids;
@@ -61,19 +61,19 @@ struct StoppingOptions {
   std::optional<std::chrono::milliseconds> time_limit;
 };
 
-// What becomes of a call on a session whose stream is lost.
+// Handling of a call on a session whose stream is lost.
 struct ResumeOptions {
-  // The client takes the stream up again, for which the call needs a request id.
+  // The client resumes the stream; the call needs a request id for this.
   bool automatic = true;
   OnDisconnect on_disconnect = OnDisconnect::kPause;
-  // The stream is the one of an earlier call, GenerateOptions::request_id, after the
-  // token of this index; -1: from its first token. Nothing else but the session and the
-  // deadline counts.
+  // Resumes the stream of an earlier call, GenerateOptions::request_id, after the token
+  // with this index; -1: from its first token. All other options except the session and
+  // the deadline are ignored.
   std::optional<int64_t> after;
 };
 
 struct GenerateOptions {
-  std::string model;    // may be empty when the server has one, or one called "default"
+  std::string model;    // may be empty if the server has one, or one named "default"
   std::string session;  // empty: no memory is kept
   std::string text;     // prompt; or
   std::vector<int32_t> tokens;    // likewise; or
@@ -81,13 +81,14 @@ struct GenerateOptions {
   UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
   StoppingOptions stopping;
   SamplingOptions sampling;
-  // Of the whole call from now on: DEADLINE_EXCEEDED after it.
+  // Limit of the whole call from now on: then DEADLINE_EXCEEDED.
   std::optional<std::chrono::milliseconds> deadline;
   LogprobOptions logprobs;
-  // A UUID that names the call; empty: drawn, where the client may resume it.
+  // A UUID that names the call; empty: drawn, if the client may resume it.
   std::string request_id;
   ResumeOptions resume;
-  // Tokens that the session's history must have, else ABORTED, TOKEN_COUNT_MISMATCH.
+  // Number of tokens that the session's history must have, else ABORTED,
+  // TOKEN_COUNT_MISMATCH.
   std::optional<int64_t> expected_tokens;
 };
 

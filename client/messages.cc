@@ -13,10 +13,10 @@
 namespace mnemon::client {
 namespace {
 
-// Of one message of a Score call.
+// Limits of one message of a Score call.
 constexpr size_t kPartTokens = 16384;
 constexpr size_t kPartBytes = 65536;
-// Longer times of an untrusted server count as none.
+// Longer times from an untrusted server are ignored.
 constexpr int64_t kMaxQueueSeconds = 24 * 3600;
 
 std::string Resource(std::string_view prefix, const std::string& id) {
@@ -64,7 +64,7 @@ std::string ConversationJson(const std::vector<Message>& messages) {
   for (const Message& message : messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
-  // What is not UTF-8 becomes U+FFFD.
+  // Invalid UTF-8 becomes U+FFFD.
   return nlohmann::ordered_json{{"messages", std::move(list)}}.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -132,7 +132,7 @@ v1::GenerateRequest ToMessage(const GenerateOptions& options) {
   if (request.has_prompt()) {
     SetUnknown(options.unknown_characters, *request.mutable_prompt());
   }
-  // Without any the session's own counts.
+  // Without any, the session's own apply.
   v1::Sampling sampling;
   SetSampling(options.sampling, sampling);
   if (sampling.ByteSizeLong() > 0) *request.mutable_sampling() = std::move(sampling);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names of calls that can be made again.
+// Ids of calls that can be repeated.
 #pragma once
 
 #include <string>

@@ -11,11 +11,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{200};
 constexpr milliseconds kLongestPause{10'000};
-// Behind a connection that is there again.
+// Shortest delay after the connection is restored.
 constexpr milliseconds kShortestDelay{5};
 constexpr milliseconds kLongestDelay{50};
 
-// Clients that lost the same server do not come back at once.
+// Spreads the return of clients that lost the same server.
 milliseconds Spread(milliseconds shortest, milliseconds longest) {
   std::random_device source;
   std::uniform_int_distribution<int64_t> pause(shortest.count(), longest.count());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How often, and after which pauses, a call is made again whose server was lost.
+// Number of retries, and pauses between them, of calls whose server was lost.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,17 @@
 namespace mnemon::client {
 
 struct RetryOptions {
-  // Tries of a call, the first one included; 1: no call is made again, nor named for
-  // that.
+  // Tries of a call, including the first; 1: no retries, and no request id is needed
+  // for them.
   int tries = 10;
-  // From a loss on.
+  // Time limit from the loss on.
   std::chrono::milliseconds limit{60000};
   // Called on the call's thread before it waits, with the reason; may be null.
   std::function<void(const absl::Status& lost)> on_wait = nullptr;
 };
 
-// The tries of one call. The pauses grow from 0.2 s, by 2, to 10 s, each up to a fifth
-// shorter or longer; they end early when a server that was away is back. Not safe for
+// The tries of one call. Pauses grow from 0.2 s by factors of 2 to 10 s, each
+// randomised by up to a fifth; they end early when the server is back. Not safe for
 // concurrent use.
 class Retries {
  public:
@@ -29,22 +29,23 @@ class Retries {
 
   explicit Retries(const RetryOptions& options) : options_(options) {}
 
-  // After a try that failed at `now`: when the next one is due, not before `asked` has
-  // passed, which the server asked for; nullopt when there is none left.
+  // After a try that failed at `now`: time of the next try, not before `asked`, the
+  // delay requested by the server, has passed; nullopt if none is left.
   std::optional<TimePoint> Next(TimePoint now,
                                 std::optional<std::chrono::milliseconds> asked);
-  // The connection is there again at `now`, in the pause that Next has begun: when the
-  // try is due instead, some milliseconds later for clients that lost the same server,
-  // but never after the end of the pause, nor before what the server asked for.
+  // Called if the connection is restored at `now`, within the pause started by Next.
+  // Returns the new time of the try: some milliseconds later, so that clients of one
+  // server do not collide, but never after the end of the pause, nor before the time
+  // requested by the server.
   TimePoint Back(TimePoint now) const;
-  // The last try has brought the call on: tries and time count anew.
+  // The last try made progress: tries and time start over.
   void Restart();
 
  private:
   const RetryOptions options_;
   int failed_ = 0;
-  std::optional<TimePoint> lost_;  // since when no try has brought anything
-  TimePoint earliest_;             // of the next try
+  std::optional<TimePoint> lost_;  // since when no try has made progress
+  TimePoint earliest_;             // earliest time of the next try
   TimePoint due_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions as callers see them, and what the calls on them take.
+// Sessions as seen by callers, and the arguments of calls on them.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ struct SessionCheckpoint {
   bool automatic = false;  // made by the server; may be dropped to make room
 };
 
-// Ids and names of models are without "sessions/" and "models/"; names of values are as
-// in the proto.
+// Ids and names of models are without "sessions/" and "models/"; names of enumerators
+// are as in the proto.
 struct Session {
   std::string id;
   std::string model;
@@ -42,10 +42,10 @@ struct Session {
   std::optional<SystemTime> last_use_time;
   std::optional<SystemTime> expire_time;  // absent: never
   std::string etag;
-  std::string parent;        // empty: it was not forked
-  bool rebuilt = false;      // the state was computed again from the history
+  std::string parent;        // empty: not forked
+  bool rebuilt = false;      // the state was recomputed from the history
   std::string durability;    // "NONE", "TURN", "ALWAYS"
-  SamplingOptions sampling;  // of calls that bring none
+  SamplingOptions sampling;  // for calls without their own
   bool paused = false;
   std::string tier;  // "DEVICE", "HOST", "DISK", "SHARED"
   std::string model_id;
@@ -55,13 +55,12 @@ struct Session {
 
 inline constexpr std::chrono::hours kDefaultTtl{24};
 
-// In all options that follow: an empty id is drawn by the server; request_id is a UUID
-// that makes the call idempotent, drawn when it is empty; and `expire_time`, where it
-// is there, counts in place of `ttl`.
+// In all options below: an empty id is drawn by the server; request_id is a UUID that
+// makes the call idempotent, drawn if empty; `expire_time`, if present, replaces `ttl`.
 
 struct CreateSessionOptions {
   std::string id;
-  std::string model;  // may be empty when the server has one
+  std::string model;  // may be empty if the server has one
   // The session is deleted this long after its last use; nullopt: the server's default.
   std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
   std::optional<SystemTime> expire_time = std::nullopt;
@@ -73,7 +72,7 @@ struct CreateSessionOptions {
 
 struct ListSessionsOptions {
   int32_t page_size = 0;   // 0: the server's default
-  std::string page_token;  // of the page before
+  std::string page_token;  // token of the previous page
   std::string filter;      // AIP-160
   std::string order_by;    // AIP-132; empty: by name
 };
@@ -85,9 +84,10 @@ struct SessionPage {
 
 struct UpdateSessionOptions {
   std::string id;
-  std::string etag;  // not empty: must be the present one, else ABORTED
-  // Of "expire_time", "ttl", "durability", "sampling", "paused"; one that is named and
-  // not set below gets the server's default. Empty: all that are set.
+  std::string etag;  // if not empty: must match the current one, else ABORTED
+  // Fields to change: "expire_time", "ttl", "durability", "sampling", "paused"; one
+  // that is named here but not set below gets the server's default. Empty: all that are
+  // set.
   std::vector<std::string> fields;
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<SystemTime> expire_time = std::nullopt;
@@ -102,7 +102,7 @@ struct DeleteSessionOptions {
   bool allow_missing = false;  // an absent session is no error
 };
 
-// What is not set is the parent's.
+// What is not set is inherited from the parent.
 struct ForkSessionOptions {
   std::string parent;
   std::string id;
@@ -114,38 +114,39 @@ struct ForkSessionOptions {
   std::string request_id = {};
 };
 
-// One of position and checkpoint.
+// Set either position or checkpoint.
 struct RewindSessionOptions {
   std::string id;
-  std::optional<int64_t> position = std::nullopt;  // tokens that are kept
+  std::optional<int64_t> position = std::nullopt;  // tokens to keep
   std::string checkpoint = {};
   std::string etag = {};  // as in UpdateSessionOptions
 };
 
 struct CheckpointSessionOptions {
-  std::string id;          // of the session
+  std::string id;          // id of the session
   std::string checkpoint;  // empty: drawn by the server
   std::string request_id = {};
 };
 
-// What is not set is the snapshot's.
+// What is not set is inherited from the snapshot.
 struct ImportSessionOptions {
   std::string id;
   std::string model = {};
-  int64_t size_bytes = 0;  // of the whole snapshot; at least 1
+  int64_t size_bytes = 0;  // size of the whole snapshot; at least 1
   std::optional<std::chrono::milliseconds> ttl = std::nullopt;
   std::optional<SystemTime> expire_time = std::nullopt;
   std::optional<Durability> durability = std::nullopt;
   std::optional<SamplingOptions> sampling = std::nullopt;
   std::string request_id = {};
-  // Brings the source back to its begin, so that the call can be made again; null: it
-  // is made once.
+  // Rewinds the source to its begin, so that the call can be repeated; null: no
+  // retries.
   std::function<absl::Status()> rewind = nullptr;
 };
 
-// Takes the next part of a snapshot, at most 4 MiB.
+// Receives the next part of a snapshot, at most 4 MiB.
 using SnapshotSink = std::function<absl::Status(std::string_view part)>;
-// Reads 1 to `most` bytes of a snapshot to `to` and returns how many; 0 at its end.
+// Reads 1 to `most` bytes of a snapshot into `to` and returns their number; 0 at its
+// end.
 using SnapshotSource = std::function<absl::StatusOr<size_t>(char* to, size_t most)>;
 
 struct ExportedSession {
@@ -158,7 +159,7 @@ struct Verification {
   std::optional<bool> replay_equal;  // with replay: the same bytes
   int64_t position = 0;              // tokens in the history
   int64_t state_size_bytes = 0;      // compared
-  std::string first_difference;      // the state entry; empty: none
+  std::string first_difference;      // name of the state entry; empty: none
 };
 
 }  // namespace mnemon::client

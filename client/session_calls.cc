@@ -30,7 +30,7 @@ Request WithId(Request request) {
   return request;
 }
 
-// A snapshot that comes, counted against what its first message announces.
+// An incoming snapshot, checked against the size in its first message.
 class IncomingSnapshot {
  public:
   explicit IncomingSnapshot(const SnapshotSink& sink) : sink_(sink) {}
@@ -72,7 +72,8 @@ absl::Status WrongSourceSize(int64_t expected, const std::string& count) {
                                            " bytes and has ", count));
 }
 
-// Passes `source` on to `write` until it ends or `write` fails, which is no error here.
+// Passes `source` to `write` until it ends or `write` fails, which is not an error
+// here.
 absl::Status SendChunks(
     const SnapshotSource& source, int64_t size,
     const std::function<bool(const v1::ImportSessionRequest&)>& write) {
@@ -133,7 +134,7 @@ absl::StatusOr<SessionPage> SessionCalls::List(const ListSessionsOptions& option
 }
 
 absl::StatusOr<Session> SessionCalls::Update(const UpdateSessionOptions& options) {
-  // Its own first try would have changed the etag.
+  // The first try would have changed the etag.
   return CallForSession(&Stub::UpdateSession, ToMessage(options),
                         options.etag.empty() ? Repeat::kYes : Repeat::kNo);
 }
@@ -158,7 +159,7 @@ absl::StatusOr<Session> SessionCalls::Rewind(const RewindSessionOptions& options
                         "a session is rewound to a number of tokens or to a "
                         "checkpoint: give one of them");
   }
-  // Another call may have gone on from there before a second try.
+  // Another call may have continued from there before a second try.
   return CallForSession(&Stub::RewindSession, ToMessage(options), Repeat::kNo);
 }
 

@@ -34,7 +34,7 @@ class SessionCalls {
  private:
   using Repeat = Connection::Repeat;
 
-  // The session that a short call answers with.
+  // Makes a short call that returns a session.
   template <class Request>
   absl::StatusOr<Session> CallForSession(
       grpc::Status (v1::Sessions::Stub::*method)(grpc::ClientContext*, const Request&,

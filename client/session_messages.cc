@@ -13,7 +13,7 @@ using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// Times of an untrusted server beyond these, in the years 1684 and 2255, count as none:
+// Times from an untrusted server beyond these, in the years 1684 and 2255, are ignored:
 // a SystemTime cannot hold much more.
 constexpr int64_t kMostSeconds = 9'000'000'000;
 
@@ -45,7 +45,7 @@ v1::Session::Durability ToMessage(Durability durability) {
   return v1::Session::DURABILITY_UNSPECIFIED;
 }
 
-// What all calls that make or change a session have.
+// Fields of all calls that create or change a session.
 template <class Options>
 void SetChoices(const Options& options, v1::Session& session) {
   if (options.expire_time) {
@@ -57,7 +57,7 @@ void SetChoices(const Options& options, v1::Session& session) {
   if (options.sampling) SetSampling(*options.sampling, *session.mutable_sampling());
 }
 
-// "IDLE"; empty for what this client does not know, and for the unspecified.
+// "IDLE"; empty if unknown to this client, or unspecified.
 std::string NameOf(const std::string& name, int value) {
   return value == 0 ? "" : name;
 }

@@ -11,7 +11,7 @@ v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options);
 v1::UpdateSessionRequest ToMessage(const UpdateSessionOptions& options);
 v1::ForkSessionRequest ToMessage(const ForkSessionOptions& options);
 v1::RewindSessionRequest ToMessage(const RewindSessionOptions& options);
-// The first message of the stream.
+// First message of the stream.
 v1::ImportSessionRequest ToMessage(const ImportSessionOptions& options);
 
 Session FromMessage(const v1::Session& message);

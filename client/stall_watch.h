@@ -12,8 +12,8 @@
 
 namespace mnemon::client {
 
-// Cancels a call when one step of it has waited longer than a limit. Time between
-// steps, which is the caller's, does not count. One thread makes the steps.
+// Cancels a call if one step of it has waited longer than a limit. Time between steps
+// belongs to the caller and does not count. One thread makes the steps.
 class StallWatch {
  public:
   StallWatch(grpc::ClientContext& call, std::chrono::milliseconds limit);
@@ -21,7 +21,7 @@ class StallWatch {
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
-  // The result of `step`, which waits for the server.
+  // Runs `step`, which waits for the server, and returns its result.
   template <class Step>
   auto Bound(Step&& step) {
     Begin();
@@ -44,7 +44,7 @@ class StallWatch {
   bool stalled_ = false;                                           // guarded by mutex_
   bool over_ = false;                                              // guarded by mutex_
   std::condition_variable changed_;
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;  // last, since it uses all members
 };
 
 }  // namespace mnemon::client

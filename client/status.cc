@@ -10,7 +10,7 @@
 namespace mnemon::client {
 namespace {
 
-// Limits on what is copied from an untrusted server.
+// Limits for data from an untrusted server.
 constexpr int64_t kMaxRetrySeconds = 24 * 3600;
 
 absl::StatusCode ToCode(grpc::StatusCode code) {

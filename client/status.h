@@ -8,7 +8,7 @@
 
 namespace mnemon::client {
 
-// Code and text, and the typed payload when the details are there.
+// Code and text, and the typed payload if the details are present.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace mnemon::client

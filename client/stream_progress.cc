@@ -46,7 +46,7 @@ absl::Status StreamProgress::GoOn(const absl::Status& error) {
     if (received_ > 0) {
       return Ended(error, "the server has forgotten the call");
     }
-    // It took the prompt back, or did not keep it over a crash.
+    // The server rejected the prompt, or lost it in a crash.
     if (ByHand() || !detail || detail->reason != "REQUEST_UNKNOWN") return error;
     next_ = original_;
     begun_ = false;
@@ -54,9 +54,9 @@ absl::Status StreamProgress::GoOn(const absl::Status& error) {
   }
   bool again = absl::IsUnavailable(error);
   if (detail && detail->retry_after) {
-    // A refusal of the first try is the caller's to judge. Later ones, such as
-    // SESSION_BUSY while the server believes the lost stream alive, are part of going
-    // on.
+    // A refusal of the first try is for the caller to judge. Later ones, such as
+    // SESSION_BUSY while the server believes the lost stream alive, are part of
+    // resuming.
     again = again || begun_ || !first || detail->metadata.contains("prompt_taken");
   }
   if (!again) return error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What has come of the stream of one Generate call, over all its tries.
+// Progress of the stream of one Generate call, over all its tries.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,28 @@
 
 namespace mnemon::client {
 
-// Decides what is sent after the stream was lost, so that every token and every piece
-// of text comes once and in order. Not safe for concurrent use.
+// Determines the request after a loss of the stream, so that every token and every
+// piece of text comes once and in order. Not safe for concurrent use.
 class StreamProgress {
  public:
   // `request` is the caller's; it may itself resume an earlier stream. A call without
-  // session or request_id does not go on.
+  // session or request_id is not resumed.
   explicit StreamProgress(v1::GenerateRequest request);
 
-  // What to send now.
+  // The request to send now.
   const v1::GenerateRequest& request() const { return next_; }
-  // A message of the stream. DATA_LOSS unless its tokens follow those that came.
+  // Takes a message of the stream. DATA_LOSS unless its tokens follow the earlier ones.
   absl::Status Take(const v1::GenerateResponse& message);
-  // The stream ended with `error`. OK: request() goes on; else the error of the call.
+  // Called when the stream ended with `error`. OK: request() resumes it; else the error
+  // of the call.
   absl::Status GoOn(const absl::Status& error);
 
-  // `error`, which ends the call: with `why` where tokens came before it.
+  // `error`, which ends the call, with `why` if tokens came before it.
   absl::Status Ended(const absl::Status& error, const std::string& why) const;
 
-  // Whether the stream is one that goes on behind what came before it was lost.
+  // Whether this stream continues after what came before the loss.
   bool resumes() const { return lost_ && next_.has_resume_after_index(); }
-  // Of the newest token that came; where none did, the caller's resume_after_index, or
+  // Index of the newest token; if there is none, the caller's resume_after_index, or
   // -1.
   int64_t last_index() const { return last_index_; }
 

@@ -13,7 +13,7 @@ std::string TargetOf(const std::string& server) {
   const auto colons = std::count(server.begin(), server.end(), ':');
   if (server.starts_with("[")) return server.ends_with("]") ? server + kPort : server;
   if (colons == 0) return server + kPort;
-  // An address of IPv6 without a port.
+  // An IPv6 address without a port.
   return colons > 1 ? StrCat("[", server, "]", kPort) : server;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What gRPC is to connect to, of a server's address as people write it.
+// Translates a server's address as written by users to a gRPC target.
 #pragma once
 
 #include <string>
 
 namespace mnemon::client {
 
-// "localhost" and "::1" get the port 50051, for which gRPC would take 443; HOST:PORT,
-// and URIs such as unix:/run/mnemon.sock or dns:///host:1, stay as they are.
+// "localhost" and "::1" get the port 50051, instead of gRPC's 443; HOST:PORT, and URIs
+// such as unix:/run/mnemon.sock or dns:///host:1, are unchanged.
 std::string TargetOf(const std::string& server);
 
 }  // namespace mnemon::client

@@ -12,7 +12,7 @@ if(MNEMON_SANITIZE)
     add_compile_options(-fno-ipa-cp)
   endif()
 endif()
-# Of units whose inner loops live in registers only when every small loop is unrolled.
+# For units whose inner loops stay in registers only if every small loop is unrolled.
 # Watched over, one of them would take the compiler half an hour.
 set(MNEMON_UNROLLED -O3)
 if(MNEMON_SANITIZE)

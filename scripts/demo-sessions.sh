@@ -27,7 +27,7 @@ tell() { "$bin/mnemon" "$@" > "$work/pipe" 2> "$work/notes"; }
 
 tell_the_rest() { "$bin/mnemon" "$@" > "$work/rest"; }
 
-# tell_beside_a_kill COMMAND...: the server is killed behind the first 120 characters.
+# tell_beside_a_kill COMMAND...: the server is killed after the first 120 characters.
 # All of the text goes to $work/told.
 tell_beside_a_kill() {
   local begin rest='' letter pipe killed hint LC_ALL=C.UTF-8 # whole characters

@@ -14,7 +14,7 @@
 namespace mnemon {
 namespace {
 
-// Of the catalogue, the items that have tables with numbers.
+// Items of the catalogue that have tables with numbers.
 constexpr struct { int first, last; } kItems[] = {{1, 87}, {123, 144}};
 
 std::string ReadText(const std::string& path) {

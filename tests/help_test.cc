@@ -34,7 +34,7 @@ std::vector<std::string> Section(const std::string& help, const std::string& tit
 }
 
 // Flags and arguments that take a value, without one that is told. In the library's
-// form "  --flag TEXT=value (Env:...)", and the text on the next line or behind it.
+// form "  --flag TEXT=value (Env:...)", and the text on the next line or after it.
 void CheckHelp(const std::string& help) {
   std::vector<std::string> entries;
   for (const char* const title : {"Options:", "Positionals:"}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rules of which folder may include which, checked on all #include lines.
+// Rules of which folder may include which, checked on all #include lines.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace mnemon::layering {
 
-// What every source file includes, by path from the root of the tree; an include that
-// names a file of the tree is that file's path, any other stands as written.
+// The includes of every source file, by path from the root of the tree; an include that
+// names a file of the tree is that file's path, any other is unchanged.
 using Tree = std::map<std::string, std::vector<std::string>>;
 
 // Layer -> layers it may include (itself is always allowed).
@@ -20,8 +20,8 @@ using Rules = std::map<std::string, std::set<std::string>>;
 // The allow-list of docs/architecture.md.
 const Rules& ProjectRules();
 
-// The layer of a file or of a generated header ("mnemon/v1/x.pb.h" is proto); empty
-// when the path belongs to no layer.
+// The layer of a file or of a generated header ("mnemon/v1/x.pb.h" is proto); empty if
+// the path belongs to no layer.
 std::string LayerOf(std::string_view path);
 
 // Targets of the #include lines of `source`, in order.
@@ -31,8 +31,8 @@ std::vector<std::string> ParseIncludes(std::string_view source);
 // including file) by those files' paths.
 void ResolveIncludes(Tree& tree);
 
-// Paths of the files below `root` that end in one of `extensions`; build folders and
-// hidden folders are left out.
+// Paths of the files below `root` that end in one of `extensions`, without build
+// folders and hidden folders.
 std::vector<std::string> FilesOf(const std::string& root,
                                  const std::set<std::string>& extensions);
 
@@ -44,8 +44,8 @@ Tree ReadTree(const std::string& root);
 // Edges between layers that `rules` do not allow, and files that belong to no layer.
 std::vector<std::string> UnknownEdges(const Tree& tree, const Rules& rules);
 
-// Layers of `rules` without files, and allowed edges, but for those to base, that no
-// file uses.
+// Layers of `rules` without files, and allowed edges that no file uses, except those to
+// base.
 std::vector<std::string> UnusedRules(const Tree& tree, const Rules& rules);
 
 // A cycle between folders, or between files, each listed once.

@@ -29,7 +29,7 @@ const Tree& Project() {
 }
 
 // Those of `names` that `text` compares something with: beside == or !=, or in a tuple
-// behind `in`.
+// after `in`.
 std::set<std::string> ComparedNames(std::string_view text,
                                     const std::vector<std::string>& names) {
   std::set<std::string> found;

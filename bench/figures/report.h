@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The output of a measurement: one JSON document, or a table for people.
+// Output of a measurement: one JSON document, or a table for people.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Record {
  public:
   // REQUIRES: `key` is new, and no part of it is a value already.
   void Set(std::string key, ReportValue value);
-  // As text, floating values with `decimals` places; "-" when there is none.
+  // Text of a value, floating values with `decimals` places; "-" if there is none.
   std::string Text(const std::string& key, int decimals) const;
 
   const std::vector<std::pair<std::string, ReportValue>>& values() const {
@@ -31,7 +31,7 @@ class Record {
 };
 
 struct Report {
-  Record run;                   // what holds for all results
+  Record run;                   // values common to all results
   std::vector<Record> results;  // "results" in JSON
 };
 
@@ -44,7 +44,8 @@ struct Column {
 
 // Numbers that are not finite become null.
 std::string ToJson(const Report& report);
-// Columns as wide as their widest cell, then `run`, one value per line.
+// Formats a table with columns as wide as their widest cell, then `run`, one value per
+// line.
 std::string ToTable(const Report& report, std::span<const Column> columns);
 
 }  // namespace mnemon

@@ -15,7 +15,7 @@ struct Spread {
   double mean = 0;
 };
 
-// Between two samples linearly. All 0 without samples.
+// Interpolates linearly between samples. All 0 without samples.
 Spread SpreadOf(std::vector<double> samples);
 
 }  // namespace mnemon

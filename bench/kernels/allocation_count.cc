@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<int64_t> calls{0};
 std::atomic<int64_t> bytes{0};
-// Of the initial-exec model: no allocation at the first use.
+// Thread-local storage of the initial-exec model does not allocate on first use.
 thread_local AllocationCount of_thread __attribute__((tls_model("initial-exec")));
 
 }  // namespace
@@ -46,7 +46,8 @@ static void Count(size_t size) {
 
 #if MNEMON_COUNTS_ALLOCATIONS
 
-// What glibc calls its own functions, for those who replace them. free stays as it is.
+// glibc's own functions under the names provided for replacements. free is not
+// replaced.
 extern "C" {
 
 // NOLINTBEGIN(bugprone-reserved-identifier)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flags that all measurements share.
+// Flags shared by all measurements.
 #pragma once
 
 #include <memory>
@@ -21,26 +21,26 @@ struct BenchFlags {
   std::vector<std::string> sizes;
   int64_t batch = 1;
   int64_t context = 128;
-  double seconds = 2;       // of measuring, per model
-  bool introspect = false;  // each step tells all that its decoder can
+  double seconds = 2;       // of measurement, per model
+  bool introspect = false;  // each step reports all that its decoder can
   bool json = false;
-  // Drawn weights are of no precision until they are packed.
+  // Drawn weights have no precision until they are packed.
   ComputeFlags compute{.decoder = {.precision = "fp32"}};
 };
 
 // Adds --arch, --size, --batch, --context, --seconds, --json and the compute flags.
-// `flags` must outlive `command`; `context_help` explains --context, empty: there is no
-// such flag.
+// `flags` must outlive `command`. `context_help` explains --context; if empty, there is
+// no such flag.
 void AddBenchFlags(Command command, const std::string& context_help, BenchFlags& flags);
 
-// Every size of every architecture that the flags name.
+// Every size of every architecture named by the flags.
 absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
     const BenchFlags& flags, const Compute& compute);
 
-// What describes one model in a result.
+// Description of one model in a result.
 Record DescribeModel(const BenchModel& model, const BenchFlags& flags);
 
-// To standard output, in the form that the flags ask for.
+// Prints to standard output in the form selected by the flags.
 void PrintReport(const Report& report, std::span<const Column> columns,
                  const BenchFlags& flags);
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// What starts at 0 (biases, tables of positions) would hide a program that reads it
-// wrongly.
+// Draws tensors that start at 0 (biases, tables of positions), which would hide a
+// program that reads them wrongly.
 void DrawZeros(Model& model) {
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(kSeed);
   model.Visit([&](const std::string&, at::Tensor& tensor) {

@@ -21,12 +21,11 @@ struct Compute;
 class BenchModel {
  public:
   // Weights are drawn from a fixed seed: the same numbers in each run and on every
-  // device, none of the tensors all zero. Throws c10::Error when memory of `device`
-  // does not suffice.
+  // device; no tensor is all zero. Throws c10::Error if `device` runs out of memory.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size,
                                                           const Compute& compute);
-  // On the CPU, one thread.
+  // The same on the CPU with one thread.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size);
   ~BenchModel();
@@ -36,8 +35,8 @@ class BenchModel {
   const ModelConfig& config() const { return config_; }
   const ModelDescription& description() const { return decoder_->model(); }
   Decoder& decoder() const { return *decoder_; }
-  WeightFormat format() const { return format_; }  // of what the decoder reads
-  // What Decoder::Import of this model takes.
+  WeightFormat format() const { return format_; }  // format that the decoder reads
+  // Layout that Decoder::Import of this model takes.
   const StateSpec& carry_spec() const;
   int64_t parameters() const { return parameters_; }
 
@@ -55,8 +54,8 @@ class BenchModel {
   const int64_t parameters_;
 };
 
-// Writes a model of `config` with drawn weights, those of BenchModel, as a checkpoint
-// without a tokenizer. INVALID_ARGUMENT for a configuration that no model takes.
+// Writes a model of `config` with the same drawn weights as BenchModel as a checkpoint
+// without a tokenizer. INVALID_ARGUMENT if the configuration is not valid.
 absl::Status WriteDrawnCheckpoint(const ModelConfig& config, const std::string& dir);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The probes around a measurement: what the machine reached before it and after it.
+// Probes around a measurement: rates that the machine reached before and after it.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,26 @@ struct Bracketed {
   double after = 0;
 
   double best() const;
-  // The two differ by at most a tenth: figures between them may be trusted.
+  // Whether the two differ by at most a tenth: then figures between them can be
+  // trusted.
   bool steady() const;
 };
 
 class Bracket {
  public:
-  // Probes at once, with `threads` threads: arithmetic, that of int8, reads from
+  // Probes at once, with `threads` threads: arithmetic, int8 arithmetic, reads from
   // memory, and reads from each buffer of `working_sets` bytes.
   Bracket(int threads, std::vector<int64_t> working_sets);
-  // Probes again. Everything below is complete only afterwards.
+  // Probes again. The functions below require this call.
   void Close();
 
   // The best rates, for the working set of this index.
   Ceiling ceiling(size_t index) const;
-  // Arithmetic and the reads of this index moved by at most a tenth.
+  // Whether arithmetic and the reads of this index changed by at most a tenth.
   bool steady(size_t index) const;
 
-  // Rates that hold for the whole run: threads, load average before the first probe,
-  // arithmetic, that of int8, reads from memory.
+  // Rates of the whole run: threads, load average before the first probe, arithmetic,
+  // int8 arithmetic, reads from memory.
   void Describe(Record& run) const;
   // Rates of the working set of this index.
   void Describe(size_t index, Record& result) const;

@@ -11,8 +11,8 @@
 namespace mnemon {
 namespace {
 
-// One goes by first: processors begin wide multiply-adds slowly. Both are too short for
-// the clock to rise much.
+// One runs first, because processors start wide multiply-adds slowly. Both are too
+// short for the clock to rise much.
 constexpr int64_t kRounds = 4000;
 
 }  // namespace

@@ -57,7 +57,7 @@ class EngineSubject : public Subject {
   absl::StatusOr<RoundTimes> Run(RoundShape shape);
 
  private:
-  // While the streams decode; stands for their average.
+  // Work of the middle step, as the average over the decoding.
   Work MiddleStep() const {
     return StepWork(model_.description(), flags_.context + flags_.tokens / 2,
                     model_.format());
@@ -108,7 +108,7 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
       PromptWork(model_.description(), flags_.context, model_.format());
   const double step = FloorOf(step_work, flags_.batch, ceiling).seconds();
   const double prompt = FloorOf(prompt_work, flags_.batch, ceiling).seconds();
-  // The prompt's last token gives the first new one.
+  // The first new token comes from the prompt's last token.
   const auto steps = static_cast<double>(flags_.tokens - 1);
   const double floor = prompt + steps * step;
   const double tokens = static_cast<double>(flags_.batch * flags_.tokens);

@@ -48,7 +48,7 @@ MatrixWork HeadMatrix(const ModelDescription& model, WeightFormat format) {
   return head;
 }
 
-// The matrices of all layers, and what is multiplied outside them but for the head.
+// The matrices of all layers, and what else is multiplied except the head.
 MatrixWork BodyMatrices(const ModelDescription& model, WeightFormat format) {
   std::vector<MatrixShape> matrices = Matrices(model, format);
   matrices.pop_back();
@@ -61,7 +61,7 @@ int64_t HeadBias(const ModelDescription& model) {
   return model.head.tied || !model.head.bias ? 0 : model.vocab;
 }
 
-// Biases of a block that every token meets.
+// Biases of a block that every token uses.
 int64_t BiasesOf(const Attention& a, int64_t width) {
   const auto& biases = a.biases;
   const int64_t heads = biases.query * a.heads + (biases.key + biases.value) * a.groups;
@@ -77,7 +77,7 @@ int64_t FloatsOf(const Norm& norm, int64_t width) {
   return norm.applies() ? (norm.biased() ? 2 : 1) * width : 0;
 }
 
-// Biases, norms and mixing weights that every token meets.
+// Biases, norms and mixing weights that every token uses.
 int64_t Vectors(const ModelDescription& model) {
   int64_t all = FloatsOf(model.head.norm, model.width);
   for (const std::vector<SubLayer>& layer : model.layers) {
@@ -96,7 +96,7 @@ int64_t Vectors(const ModelDescription& model) {
   return all;
 }
 
-// Relative positions of the distances of `seen` stored positions, in all layers: keys,
+// Relative positions for the distances of `seen` stored positions, in all layers: keys,
 // biases, query bias. A query of a memory never sees itself, the others do.
 int64_t PositionRows(const ModelDescription& model, int64_t seen) {
   const int64_t rows = model.memory ? seen : seen + 1;
@@ -130,7 +130,8 @@ int64_t MovedFloats(const ModelDescription& model, int64_t seen) {
   return 2 * FixedFloats(model) + read + AppendedFloats(model);
 }
 
-// The row of the embedding, unless the head reads them all, and of absolute positions.
+// The row of the embedding, unless the head reads them all, and the row of absolute
+// positions.
 int64_t InputFloats(const ModelDescription& model, WeightFormat format) {
   const bool read_anyway = model.head.tied && format == WeightFormat::kFp32;
   const bool learned = model.embedding.positions == Embedding::Positions::kLearned;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a GPU reaches now, as a Markdown table: reads, multiply-adds, and what it costs
-// to launch kernels, to meet within one, and to bring a batch there and tokens back.
-// The ceilings of a step on it. C++17, for nvcc.
+// Probe of a GPU, with the results as a Markdown table: reads, multiply-adds, and the
+// cost of launching kernels, of synchronising within one, and of transferring a batch
+// and tokens. These are the ceilings of a step. C++17, for nvcc.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 

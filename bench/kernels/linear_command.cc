@@ -18,7 +18,7 @@
 namespace mnemon {
 namespace {
 
-// All matrices of a step one after the other, each with the same number of rows.
+// All matrices of a step in turn, each with the same number of rows.
 class LinearSubject : public Subject {
  public:
   LinearSubject(const BenchModel& model, const BenchFlags& flags,
@@ -60,7 +60,7 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
   for (const MatrixShape& shape : Matrices(model.description(), model.format())) {
-    // What is multiplied does not change how long it takes.
+    // The values do not affect the time.
     weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
     matrices_.push_back(packed_.Room(shape.format, shape.outputs, shape.inputs,
                                      /*bias=*/false, shape.slice));

@@ -21,7 +21,7 @@ using Time = std::chrono::steady_clock;
 
 constexpr int64_t kMaxSamples = 1'000'000;
 
-// What is probed is the host: floors on another device have no number.
+// The probes measure the host: floors on another device have no number.
 constexpr Ceiling kUnknown = {
     .bytes_per_second = std::numeric_limits<double>::quiet_NaN(),
     .flops_per_second = std::numeric_limits<double>::quiet_NaN(),

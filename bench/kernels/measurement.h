@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parts that the measurements share: models take turns between two probes of the
-// machine, and one report lists the figures.
+// Common parts of measurements: models take turns between two probes of the machine,
+// and one report lists the figures.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@
 
 namespace mnemon {
 
-// Timed calls of one thing. One thread.
+// Timed calls of one operation. Used by one thread.
 class Samples {
  public:
-  // Enough when the calls took `seconds` together.
+  // Done when the calls took `seconds` in total.
   explicit Samples(double seconds) : budget_(seconds) {}
 
-  // Runs `call` and, unless it fails, notes how long it took, the processor time of all
-  // threads, and what it allocated.
+  // Runs `call` and, unless it fails, records its time, the processor time of all
+  // threads, and its allocations.
   absl::Status Time(const std::function<absl::Status()>& call);
 
   double spent() const { return spent_; }
-  // Takes no more: enough, or a million.
+  // Whether there are enough samples, or a million.
   bool done() const;
   const std::vector<double>& seconds() const { return seconds_; }  // of each call
   int64_t count() const { return static_cast<int64_t>(seconds_.size()); }
@@ -51,31 +51,32 @@ class Subject {
  public:
   virtual ~Subject() = default;
 
-  // Bytes that lie in the caches meanwhile: the bandwidth is probed on so many.
+  // Bytes in the caches during the measurement: the size for probing the bandwidth.
   virtual int64_t working_set() const = 0;
-  // Has been measured enough.
+  // Whether it has been measured enough.
   virtual bool done() const = 0;
-  // Some more timed calls, one at least.
+  // Makes some more timed calls, at least one.
   virtual absl::Status TakeTurn() = 0;
-  // Figures, with the floor under `ceiling` and the share of it beside each.
+  // Sets the figures, each with the floor under `ceiling` and its share.
   virtual void Describe(const Ceiling& ceiling, Record& record) const = 0;
 };
 
 struct Measurement {
   std::string command;  // as typed
   std::vector<Column> columns;
-  // Warmed up: what it takes is not measured. Both outlive the subject.
+  // Makes the warmed-up subject; its own time is not measured. Both must outlive the
+  // subject.
   std::function<absl::StatusOr<std::unique_ptr<Subject>>(const BenchModel&,
                                                          const Compute&)>
       make;
 };
 
-// Measures every model that the flags name and prints one report. Models take turns, so
-// that whatever else the machine does meets all of them. The probes are of the host:
-// with --device cuda there are none, and the figures have no floor.
+// Measures every model named by the flags and prints one report. Models take turns, so
+// that other load on the machine affects all of them. The probes measure the host: with
+// --device cuda there are none, and the figures have no floor.
 absl::Status Measure(const BenchFlags& flags, const Measurement& measurement);
 
-// For a Burst: the decoder's own, null where it is on another device.
+// Pool for a Burst: the decoder's own, null if it is on another device.
 ThreadPool* BurstPool(const Compute& compute);
 
 // Sets `key`.min, .q25, .median, .q75 and .p99, in units of `unit` seconds.

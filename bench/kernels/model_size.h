@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The models that are measured: an architecture as users type it, in a named size.
+// The measured models: an architecture as users type it, in a named size.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-// Those of TypedNames (model/families) that generate token by token.
+// Names of TypedNames (model/families) whose models generate token by token.
 std::vector<std::string> BenchArchitectures();
 
 //        D    L   H   F     V
@@ -20,8 +20,8 @@ std::vector<std::string> BenchArchitectures();
 //   S    256  6   8   1024  128
 //   M    512  8   8   2048  128
 //   G    768  12  12  3072  50257
-// with 4096 positions, and what else Family::usual says. SEED: Family::reference, the
-// architecture's reference experiment, of the labml ones on a text of 65 characters.
+// with 4096 positions, and otherwise Family::usual. SEED: Family::reference, the
+// architecture's reference experiment; for those of labml, on a text of 65 characters.
 std::span<const std::string_view> BenchSizes();
 
 // `architecture`: any of TypedNames. NOT_FOUND lists the known names.

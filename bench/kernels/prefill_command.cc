@@ -13,7 +13,7 @@
 namespace mnemon {
 namespace {
 
-// A prompt for each fresh session, the same again and again.
+// The same prompt repeatedly, for fresh sessions.
 class PrefillSubject : public Subject {
  public:
   PrefillSubject(const BenchModel& model, const BenchFlags& flags, ThreadPool* pool,
@@ -24,7 +24,7 @@ class PrefillSubject : public Subject {
         prompts_(flags.seconds),
         burst_(pool, model.format()) {}
 
-  // What lies in the caches while the prompt is computed.
+  // Bytes in the caches while the prompt is computed.
   int64_t working_set() const override {
     return WorkingSet(StepWork(model_.description(), flags_.context, model_.format()),
                       flags_.batch);

@@ -17,11 +17,12 @@ using Time = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int64_t kGranule = 512;  // floats: what ReadFloats takes at least
-// A pass reads at least this much, so that starting the threads together costs little.
+// Least bytes of a pass, so that starting the threads together costs little.
 constexpr int64_t kPassBytes = int64_t{64} << 20;
 constexpr int64_t kPassRounds = 1'000'000;
 
-// The shortest pass, in seconds: all threads start together, the last one ends it.
+// The shortest pass, in seconds, from the common start of all threads to the end of the
+// last.
 double BestPass(int threads, Seconds budget, const std::function<void(int)>& pass) {
   double best = 0;
   bool more = true;

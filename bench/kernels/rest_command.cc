@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What sessions at rest take, and what calls cost beside them.
+// Memory of idle sessions, and the cost of calls beside them.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -31,8 +31,7 @@ struct RestFlags : BenchFlags {
   int64_t sessions = 10'000;
 };
 
-// Calls of each kind that are timed, when a tenth and when all of the sessions are
-// there.
+// Timed calls of each kind, with a tenth and with all of the sessions.
 constexpr int64_t kTimed = 200;
 
 int64_t ResidentBytes() {
@@ -44,7 +43,7 @@ int64_t ResidentBytes() {
 
 std::string IdOf(int64_t session) { return StrCat("s", session); }
 
-// An engine that is filled with sessions, each with a history and a state.
+// An engine filled with sessions, each with a history and a state.
 class RestingSessions {
  public:
   RestingSessions(const BenchModel& model, std::unique_ptr<Engine> engine,
@@ -63,7 +62,7 @@ class RestingSessions {
   EngineStats Stats() const { return engine_->Stats(); }
 
  private:
-  // One token behind a prompt.
+  // Generates one token after a prompt.
   absl::Status Generate(int64_t session, int64_t prompt_tokens);
   static absl::StatusOr<double> MedianOf(
       const std::function<absl::Status(int64_t)>& call);
@@ -85,7 +84,7 @@ absl::Status RestingSessions::Generate(int64_t session, int64_t prompt_tokens) {
   request.max_tokens = 1;
   auto ready = std::make_shared<std::promise<void>>();
   std::future<void> token = ready->get_future();
-  // What is ready at first may be the token alone; the end follows it at once.
+  // The token may be ready alone at first; the end follows it at once.
   auto once = std::make_shared<std::once_flag>();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<TokenStream> stream,
                           engine_->Generate(request, [=] {

@@ -45,7 +45,7 @@ std::vector<Case> Cases() {
           {"typical_p 0.9", {.typical_p = 0.9f}}};
 }
 
-// Of one token: the counts of the window, then the draw.
+// Measures one token: the counts of the window, then the draw.
 absl::StatusOr<Record> Measure(const Case& what, const SamplingFlags& flags) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, static_cast<float>(flags.spread));

@@ -21,7 +21,7 @@ std::vector<int64_t> CarryShape(const StateEntry& entry, int64_t context) {
   return shape;
 }
 
-// Drawn numbers from the place that `seed` names, the same ones again behind the last:
+// Random numbers starting at the place given by `seed`, repeated after the last:
 // hundreds of sessions hold gigabytes, which would take long to draw one by one.
 std::vector<float> Draw(const std::vector<int64_t>& shape, uint32_t seed) {
   static const std::vector<float> drawn = [] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sessions of one model side by side, for measuring: stepped, and put back where they
-// were, so that every repetition does the same work.
+// Sessions of one model for measurements: stepped and reset, so that every repetition
+// does the same work.
 #pragma once
 
 #include <chrono>
@@ -17,31 +17,31 @@
 
 namespace mnemon {
 
-// One thread. `model` must outlive it.
+// Used by one thread. `model` must outlive it.
 class Sessions {
  public:
   // `batch` sessions, each with a drawn memory of `context` tokens. FAILED_PRECONDITION
-  // when context + 1 tokens are more than a session of the model takes.
+  // if context + 1 tokens exceed a session of the model.
   static absl::StatusOr<Sessions> Create(const BenchModel& model, int64_t batch,
                                          int64_t context);
 
-  // From now on Step asks for the introspection of each token, all fields that the
-  // decoder has.
+  // Makes Step ask for the introspection of each token, with all fields of the decoder.
   void Introspect();
-  // Computes one token of each of the first `count` sessions, logits for all of them.
-  absl::Status Step(int64_t count);
-  // Undoes all steps. A fixed state keeps its numbers: its work does not depend on
+  // Computes one token of each of the first `count` sessions, with logits for all of
   // them.
+  absl::Status Step(int64_t count);
+  // Undoes all steps. A fixed state keeps its numbers, since its work does not depend
+  // on them.
   void Rewind();
 
-  // Computes a prompt in all sessions, chunk after chunk, logits for its last token.
-  // DEADLINE_EXCEEDED when a chunk would start after `deadline`. REQUIRES: context 0.
+  // Computes a prompt in all sessions, chunk by chunk, with logits for its last token.
+  // DEADLINE_EXCEEDED if a chunk would start after `deadline`. REQUIRES: context 0.
   absl::Status FeedPrompt(int64_t tokens,
                           std::chrono::steady_clock::time_point deadline);
-  // Back to fresh sessions.
+  // Resets to fresh sessions.
   void Reset();
 
-  // Of the last call, [sessions, V].
+  // Logits of the last call, [sessions, V].
   std::span<const float> logits() const { return logits_; }
   // Bytes of state that all sessions hold.
   int64_t held_bytes() const { return arena_->pools().bytes_used(); }
@@ -55,8 +55,8 @@ class Sessions {
   int64_t context_;
   int64_t vocab_;
   std::vector<int32_t> slots_;
-  std::vector<int32_t> tokens_;    // one after the other, for prompts and steps
-  std::vector<Segment> segments_;  // one per session
+  std::vector<int32_t> tokens_;                // concatenated, for prompts and steps
+  std::vector<Segment> segments_;              // one per session
   std::vector<Introspection> introspections_;  // likewise, or none
   std::vector<float> logits_;                  // [sessions, V]
 };

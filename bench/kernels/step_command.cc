@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTurns = 10;
 
-// The first session must get the same logits alone and among the others.
+// Checks that the first session gets the same logits alone and among the others.
 absl::Status CheckBatchInvariance(const BenchModel& model, const BenchFlags& flags) {
   std::vector<float> alone;
   for (const int64_t count : {int64_t{1}, flags.batch}) {
@@ -36,7 +36,7 @@ absl::Status CheckBatchInvariance(const BenchModel& model, const BenchFlags& fla
   return absl::OkStatus();
 }
 
-// One token for each session, from the same context again and again.
+// One token for each session, repeatedly from the same context.
 class StepSubject : public Subject {
  public:
   StepSubject(const BenchModel& model, const BenchFlags& flags, ThreadPool* pool,
@@ -63,7 +63,7 @@ class StepSubject : public Subject {
 };
 
 absl::Status StepSubject::TakeTurn() {
-  // The others have used the caches since.
+  // Warms the caches, which others have used since.
   MNEMON_RETURN_IF_ERROR(sessions_.Step(batch_));
   sessions_.Rewind();
   const double end = steps_.spent() + turn_seconds_;
@@ -136,7 +136,7 @@ void AddStepCommand(CommandLine& line) {
        "mnemon-bench step --arch feedback,fast_weights --size XS,S --batch 16 "
        "--context 256 --seconds 5 --json"},
       [flags] { return RunStep(*flags); });
-  AddBenchFlags(command, "Tokens that each session has behind it", *flags);
+  AddBenchFlags(command, "Length of each session's context in tokens", *flags);
   command.Add("--introspect", &flags->introspect,
               "Have each step tell all of its tokens that it can");
 }

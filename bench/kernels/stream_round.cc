@@ -17,7 +17,7 @@ namespace {
 using Time = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// Which streams have something to take.
+// Queue of streams with something to take.
 class Inbox {
  public:
   void Push(size_t stream) {
@@ -25,7 +25,7 @@ class Inbox {
     ready_.push_back(stream);
     changed_.notify_one();
   }
-  // nullopt when `deadline` passes first.
+  // nullopt if `deadline` passes first.
   std::optional<size_t> Pop(Time::time_point deadline) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_until(lock, deadline, [&] { return !ready_.empty(); })) {
@@ -57,7 +57,7 @@ std::vector<int32_t> DrawPrompt(const RoundShape& shape, int64_t stream) {
   return prompt;
 }
 
-// Tokens that come together count as equal gaps; those that come with the first one
+// Tokens that arrive together count as equal gaps; those that arrive with the first
 // have none.
 void NoteTokens(int64_t count, Reader& reader, RoundTimes& times) {
   if (count == 0) return;
@@ -102,7 +102,7 @@ absl::Status ReadAll(const RoundShape& shape, Time::time_point deadline, Inbox& 
 
 absl::StatusOr<RoundTimes> RunRound(Engine& engine, const RoundShape& shape,
                                     Seconds limit) {
-  // Shared: the engine may still call back when this function has returned.
+  // Shared, since the engine may still call back after this function has returned.
   const auto inbox = std::make_shared<Inbox>();
   std::vector<Reader> readers;
   RoundTimes times;

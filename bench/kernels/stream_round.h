@@ -22,14 +22,14 @@ struct RoundShape {
 // Seconds.
 struct RoundTimes {
   std::vector<double> first_token;
-  // Between one token and the next of the same stream; tokens that arrive together are
-  // 0 apart.
+  // Gaps between tokens of one stream; 0 for tokens that arrive together.
   std::vector<double> gaps;
 };
 
-// Greedy, sessions dropped at the end. Reads on the calling thread. DEADLINE_EXCEEDED,
-// with all streams cancelled, when `limit` passes first; what a stream ends with when
-// that is an error; FAILED_PRECONDITION when the context does not take all tokens.
+// Greedy; sessions are dropped at the end. Reads on the calling thread.
+// DEADLINE_EXCEEDED, with all streams cancelled, if `limit` passes first; the error of
+// a stream if it ends with one; FAILED_PRECONDITION if the context cannot hold all
+// tokens.
 absl::StatusOr<RoundTimes> RunRound(Engine& engine, const RoundShape& shape,
                                     std::chrono::duration<double> limit);
 

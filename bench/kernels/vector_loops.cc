@@ -16,7 +16,7 @@ constexpr int kReadChains = 8;
 // Keeps the compiler from dropping the loop that computed `value`.
 void Keep(float value) { asm volatile("" : : "g"(value) : "memory"); }
 
-// Chains that start alike are alike for ever, and the compiler would keep one of them.
+// Chains must start differently, or the compiler would keep only one of them.
 float Start(int chain) { return static_cast<float>(chain) / 16; }
 
 float ReadPortable(const float* from, size_t count) {
@@ -99,8 +99,8 @@ __attribute__((target("avx512f"))) double MultiplyAddAvx512(int64_t rounds) {
   return 2.0 * 16 * kChains * static_cast<double>(rounds);
 }
 
-// By name, all of a round at once: as intrinsics they need attributes that compilers
-// know by different names, and one by one compilers move them through memory.
+// By name, a whole round at once: intrinsics need attributes that compilers name
+// differently, and compilers move single instructions through memory.
 #define MNEMON_TWELVE(instruction, register) \
   instruction " %%" register "12, %%" register "13, %%" register "0\n"              \
   instruction " %%" register "12, %%" register "13, %%" register "1\n"              \
@@ -132,7 +132,8 @@ __attribute__((target("avx2"))) double MultiplyAddVnni256(int64_t rounds) {
   return 2.0 * 32 * kChains * static_cast<double>(rounds);
 }
 
-// Products and sums are instructions of their own: sums beside the products of others.
+// Products and sums are separate instructions: sums overlap with the products of
+// others.
 #define MNEMON_TWELVE_SUMS(register) \
   "vpaddd %%" register "0, %%" register "14, %%" register "14\n" \
   "vpaddd %%" register "1, %%" register "15, %%" register "15\n" \
@@ -171,7 +172,7 @@ __attribute__((target("avx2"))) double MultiplyAddPairs256(int64_t rounds) {
 #undef MNEMON_TWELVE
 #undef MNEMON_VECTORS
 
-// A bit of what cpuid says of the instruction sets beyond AVX2.
+// A bit of cpuid for the instruction sets beyond AVX2.
 bool HasFeature(unsigned part, bool in_c, int bit) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, part, &a, &b, &c, &d) == 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inner loops of the probes, in the widest vectors that this processor has.
+// Inner loops of the probes, in the widest vectors of this processor.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace mnemon {
 // REQUIRES: `from` aligned to 64 bytes, count a multiple of 512.
 float ReadFloats(const float* from, size_t count);
 
-// Independent multiply-adds from registers alone; returns the number of operations, a
+// Independent multiply-adds from registers; returns the number of operations, a
 // multiply-add counted as two.
 double MultiplyAdd(int64_t rounds);
 
-// The same of int8 into int32, four at once where this processor can (AVX-512 VNNI,
-// AVX-VNNI), else of int16, two at once.
+// The same for int8 into int32, four at once if the processor can (AVX-512 VNNI,
+// AVX-VNNI), else for int16, two at once.
 double MultiplyAddInt8(int64_t rounds);
 
 }  // namespace mnemon

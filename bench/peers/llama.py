@@ -5,7 +5,7 @@ of gguf_file.py; keys and values are float32.
 Its gpt2 has GELU (tanh form) where the model may have ReLU, and Q4_0 is another model
 than mnemon's: its logits are held against those of the weights in its file with that
 activation, which eager PyTorch computes. It has no bias in the output head: where the
-model has one, it is added behind it. Sessions are sequences of one context; each has its
+model has one, it is added after it. Sessions are sequences of one context; each has its
 own copy of the keys and values.
 """
 

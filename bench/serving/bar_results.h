@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The measured figures of a scenario, each compared with its bar. Bars of time, speed
-// and shares of time mean something where nothing else runs; what is counted holds
-// anywhere.
+// Measured figures of a scenario, each compared with its bar. Bars of time, speed and
+// shares of time are meaningful only if nothing else runs; counts hold anywhere.
 #pragma once
 
 #include <string>
@@ -10,19 +9,18 @@
 
 namespace mnemon::serving {
 
-// One thread.
+// Used by one thread.
 class BarResults {
  public:
-  // `slack` widens every bar: what may be at most L may be L * slack; what has to be at
-  // least the share S may miss 1 by slack times as much, or be S / slack if that is
-  // more. Where they are not `timed`, bars of time are figures without a bar. `server`
-  // names the one that was measured.
+  // `slack` widens every bar: an upper limit L becomes L * slack; a required share S
+  // may miss 1 by slack times as much, or be S / slack if that is more. Unless `timed`,
+  // bars of time become figures without a bar. `server` names the measured server.
   BarResults(std::string scenario, std::string server, double slack, bool timed = true);
 
-  // A bar of what is counted; `value` and `limit` are in `unit`.
+  // A bar for a count; `value` and `limit` are in `unit`.
   void AtMost(const std::string& what, double value, double limit,
               const std::string& unit);
-  // Bars of time. REQUIRES: a share, 0 to 1.
+  // Bars for times. REQUIRES: a share, 0 to 1.
   void TimeAtMost(const std::string& what, double value, double limit,
                   const std::string& unit);
   void ShareAtLeast(const std::string& what, double share, double limit);
@@ -34,8 +32,8 @@ class BarResults {
 
   double slack() const { return slack_; }
   bool timed() const { return timed_; }
-  // How long to wait for what a bar gives so many seconds: where it is not timed, until
-  // only what hangs has not come.
+  // How long to wait for something with a bar of `seconds`: if not timed, as long as
+  // only a hang can take.
   double Patience(double seconds) const;
   bool passed() const { return missed_ == 0; }
   int missed() const { return missed_; }

@@ -10,7 +10,7 @@
 
 namespace mnemon::serving {
 
-// Methods but Cancel are called by gRPC, one at a time.
+// gRPC calls all methods except Cancel, one at a time.
 class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
   Call(Calls& calls, const v1::GenerateRequest& request, const CallOptions& options,
@@ -62,11 +62,11 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     }
   }
 
-  // One after the other, so that a cancelled call waits for none but this one.
+  // One token at a time, so that a cancelled call waits for a single alarm.
   void TakeToken() {
     const auto time =
         std::chrono::duration_cast<std::chrono::microseconds>(options_.token_time);
-    // A new one each time, because this runs in the function of the last one.
+    // A new alarm each time, because this runs in the callback of the previous one.
     alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(std::chrono::system_clock::now() + time, [this](bool) {
       if (--left_ > 0 && !cancelled_.load(std::memory_order_relaxed)) {
@@ -102,8 +102,8 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   CallRecord record_;
   int64_t reads_ = 0;
   std::atomic<bool> cancelled_{false};
-  std::unique_ptr<grpc::Alarm> alarm_;  // while a hold is there
-  int64_t left_ = 0;  // tokens of the last message that are not taken yet
+  std::unique_ptr<grpc::Alarm> alarm_;  // while a hold exists
+  int64_t left_ = 0;                    // tokens of the last message not taken yet
 };
 
 std::string CallRecord::reason() const {
@@ -161,7 +161,7 @@ std::vector<CallRecord> Calls::Take() {
 void Calls::OnEnded(Call* call, CallRecord record) {
   std::lock_guard lock(mutex_);
   records_.push_back(std::move(record));
-  calls_.erase(call);  // gRPC uses a reactor no more once OnDone runs
+  calls_.erase(call);  // gRPC does not use a reactor after OnDone
   if (calls_.empty()) ended_.notify_all();
 }
 

@@ -23,23 +23,23 @@ using SteadyClock = std::chrono::steady_clock;
 using client::TimePoint;
 using Seconds = std::chrono::duration<double>;
 
-// The limit of waits that no bar is about: only what hangs comes to it.
+// Time limit of waits without a bar: only a hang reaches it.
 inline constexpr Seconds kHangs{300};
-// Tokens of a call that ends when its scenario does.
+// Tokens of a call that ends with its scenario.
 inline constexpr int64_t kEndless = 1'000'000'000;
 
-// One Generate call as its client saw it. The trace is all that calls of the load
-// generator have.
+// One Generate call as seen by its client. Calls of the load generator have only the
+// trace.
 struct CallRecord {
   client::CallTrace trace = {};
   std::vector<int32_t> tokens = {};
   int64_t prompt_index = -1;  // PromptFacts.first_index; -1: no PromptFacts came
-  int64_t next_index = -1;    // after the last delivered token; -1: there was none
+  int64_t next_index = -1;    // after the last delivered token; -1: none
   bool contiguous = true;     // each index followed the one before
 
   bool ok() const { return trace.status.ok(); }
   Seconds took() const { return trace.end - trace.begin; }
-  // Of the error; empty: it has none.
+  // Reason of the error; empty if it has none.
   std::string reason() const;
   // "OK", or the error's reason, or its code.
   std::string outcome() const;
@@ -47,14 +47,14 @@ struct CallRecord {
 
 struct CallOptions {
   Seconds deadline{600};
-  // Messages after which the caller stops to read; -1: it reads all.
+  // Messages after which the caller stops reading; -1: it reads all.
   int64_t read_at_most = -1;
-  // In which the caller takes a token: it asks for the next message when it has taken
-  // all of the last one.
+  // Time in which the caller takes a token: it asks for the next message when it has
+  // taken all tokens of the last.
   Seconds token_time{0};
 };
 
-// Safe for concurrent use. Ends all its calls when it goes.
+// Safe for concurrent use. The destructor ends all calls.
 class Calls {
  public:
   using OnEnd = std::function<void(const CallRecord&)>;
@@ -72,11 +72,10 @@ class Calls {
   // Messages received by all calls, and calls that have received a token.
   int64_t messages() const;
   int64_t with_tokens() const;
-  // Waits until none runs; false when some still do after `timeout`.
+  // Waits until none runs; false if some still do after `timeout`.
   bool Wait(Seconds timeout) const;
   void CancelAll();
-  // Records of the calls that have ended, in the order of their ends; they are then
-  // forgotten.
+  // Takes the records of the calls that have ended, in the order of their ends.
   std::vector<CallRecord> Take();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Clients of a server on loopback that make each call once and wait for its answer as
-// long as only what hangs takes.
+// Clients of a server on loopback that make each call once and wait for the answer
+// until only a hang explains the delay.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace mnemon::serving {
 
-// With a connection of its own.
+// A client with its own connection.
 std::unique_ptr<client::Client> ConnectClient(int port);
 
-// `count` clients; calls are spread over them by turns. Safe for concurrent use.
+// `count` clients; calls are distributed round-robin. Safe for concurrent use.
 class Clients {
  public:
   Clients(int port, int count);

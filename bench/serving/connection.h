@@ -17,12 +17,12 @@ struct ConnectionOptions {
   // gRPC's standard retry policy: five attempts after UNAVAILABLE and
   // RESOURCE_EXHAUSTED, with exponential backoff.
   bool retries = false;
-  // Flow-control window of a stream as small as the library makes it, so that a server
-  // soon sees that nobody reads.
+  // Flow-control window of a stream as small as the library allows, so that a server
+  // soon notices a reader that stopped.
   bool small_window = false;
 };
 
-// A connection of its own, even to the same server. Safe for concurrent use.
+// A separate connection, even to the same server. Safe for concurrent use.
 struct Connection {
   Connection(int port, const ConnectionOptions& options);
 
@@ -32,7 +32,7 @@ struct Connection {
   const std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
 
-// `count` connections; calls are spread over them by turns.
+// `count` connections; calls are distributed round-robin.
 class Connections {
  public:
   Connections(int port, int count, const ConnectionOptions& options = {});

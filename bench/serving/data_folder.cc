@@ -36,7 +36,7 @@ int64_t DataFolder::bytes() const {
 }
 
 absl::Status DataFolder::DropFileCache() const {
-  // Only what is on the disk can be forgotten.
+  // Only pages that are on the disk can be dropped.
   sync();
   std::error_code gone;
   for (fs::recursive_directory_iterator at(path_, gone), end; !gone && at != end;

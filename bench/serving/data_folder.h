@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A data directory for a server, empty at first, which goes with its owner.
+// A data directory for a server, initially empty, removed with its owner.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class DataFolder {
   DataFolder& operator=(const DataFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // Of all its files, on the disk.
+  // Bytes of all its files on the disk.
   int64_t bytes() const;
-  // The kernel forgets what it has read of them. REQUIRES: no server runs on it.
+  // Drops the kernel's cache of its files. REQUIRES: no server runs on it.
   absl::Status DropFileCache() const;
 
  private:

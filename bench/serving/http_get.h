@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A request to the HTTP port of a server on loopback, bounded in time.
+// A request to the HTTP port of a server on loopback, with a time limit.
 #pragma once
 
 #include <string>

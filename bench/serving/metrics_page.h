@@ -23,7 +23,7 @@ struct HistogramPage {
 
 class MetricsPage {
  public:
-  // GET http://127.0.0.1:port/metrics. UNAVAILABLE when that fails.
+  // GET http://127.0.0.1:port/metrics. UNAVAILABLE if that fails.
   static absl::StatusOr<MetricsPage> Fetch(int port);
   static MetricsPage Parse(const std::string& text);
 
@@ -40,7 +40,7 @@ class MetricsPage {
   std::map<std::string, double> series_;  // "name{labels}" -> value
 };
 
-// What was observed after `before`, of the same histogram.
+// Observations made after `before`, of the same histogram.
 HistogramPage Since(const HistogramPage& before, HistogramPage now);
 
 }  // namespace mnemon::serving

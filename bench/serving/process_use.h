@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a process has of the machine at one moment.
+// Resources of a process at one moment.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +8,7 @@ namespace mnemon::serving {
 
 struct ProcessUse {
   double megabytes = 0;  // resident, of 10^6 bytes; 0: the process is gone
-  // But for tables of a store, of which it keeps some hundred open.
+  // Without the tables of a store, which keeps some hundreds of them open.
   int descriptors = 0;
   int threads = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls on sessions, one after the other, as a client of theirs makes them.
+// Calls on sessions as a client makes them, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace mnemon::serving {
 
-// Sends `prompt_tokens` to a session and generates `new_tokens`: seconds until the
-// first of them came.
+// Sends `prompt_tokens` to a session and generates `new_tokens`; returns the seconds
+// until the first of them.
 absl::StatusOr<double> Turn(client::Client& client, const std::string& id,
                             int64_t prompt_tokens, int64_t new_tokens, uint64_t seed);
 
-// The id of a session by its number; ids are ordered as the numbers are.
+// The id of a session by its number; ids sort like the numbers.
 std::string IdOf(int64_t number);
-// Sessions `first` to `end` - 1, each with a prompt and one token more, by so many
-// callers at once.
+// Creates sessions `first` to `end` - 1, each with a prompt and one more token, with
+// kCreators callers at once.
 inline constexpr int kCreators = 16;
 absl::Status MakeSessions(Clients& clients, const std::string& model, int64_t first,
                           int64_t end, int64_t prompt_tokens);
 
-// Seconds that each of `count` calls took. Stops at the first that fails.
+// Seconds taken by each of `count` calls. Stops at the first that fails.
 absl::StatusOr<std::vector<double>> Timed(
     int64_t count, const std::function<absl::Status(int64_t number)>& call);
 

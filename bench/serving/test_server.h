@@ -15,24 +15,25 @@
 namespace mnemon::serving {
 
 struct StartOptions {
-  // Words before the server's own: a program that becomes the server, as prlimit does.
+  // Words before the server's command line: a program that becomes the server, such as
+  // prlimit.
   std::vector<std::string> launcher = {};
   std::string grace = "0";  // seconds
 };
 
-// One thread, which must outlive the server.
+// Used by one thread, which must outlive the server.
 class TestServer {
  public:
   // Starts `binary` with `flags` and waits until it listens. Files go to `directory`.
-  // UNAVAILABLE with its log when it does not come up.
+  // UNAVAILABLE with its log if it does not come up.
   static absl::StatusOr<std::unique_ptr<TestServer>> Start(
       const std::string& binary, const std::vector<std::string>& flags,
       const std::string& directory, const StartOptions& options = {});
-  // SIGTERM; SIGKILL when it has not ended two seconds later.
+  // SIGTERM; SIGKILL if it has not ended two seconds later.
   ~TestServer();
 
-  // SIGTERM. The exit code, 128 + the signal that ended it, or nullopt when it still
-  // runs after `patience`.
+  // SIGTERM. Returns the exit code, 128 + the signal that ended it, or nullopt if it
+  // still runs after `patience`.
   std::optional<int> Stop(std::chrono::milliseconds patience);
   // SIGKILL; returns when it is gone.
   void Kill();
@@ -43,7 +44,7 @@ class TestServer {
   double CpuSeconds() const { return child_.CpuSeconds(); }
   // From the start of the process until it listened.
   std::chrono::duration<double> start_time() const { return start_time_; }
-  // What it has written to standard error so far.
+  // Its standard error so far.
   std::string log() const { return child_.err(); }
   absl::StatusOr<MetricsPage> Metrics() const { return MetricsPage::Fetch(http_port_); }
 

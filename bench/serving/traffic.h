@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The load on a server, by the generator of `mnemon loadtest`, and the figures of a
-// time window of it.
+// Load on a server, from the generator of `mnemon loadtest`, and figures of a time
+// window.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +21,33 @@ struct Interval {
   bool holds(TimePoint t) const { return t >= from && t < to; }
 };
 
-// Sleeps, and returns the time that passed.
+// Sleeps; returns the interval that passed.
 Interval Pass(double seconds);
 
-// `count` tokens of a vocabulary, others for each `seed`.
+// `count` tokens of a vocabulary, different for each `seed`.
 std::vector<int32_t> DrawPrompt(int64_t count, uint64_t seed);
 // A stateless greedy call.
 v1::GenerateRequest MakeRequest(const std::string& model, int64_t prompt_tokens,
                                 int64_t new_tokens, uint64_t seed);
 
-// A load of stateless greedy calls for client::Load; its loop is still to be chosen.
-// Any lateness of the client is taken.
+// A load of stateless greedy calls for client::Load, with the loop still to be chosen.
+// Any lateness of the client is accepted.
 client::LoadOptions LoadOf(const std::string& model, int32_t prompt_tokens,
                            int32_t new_tokens);
-// Runs it on a server on loopback, with connections of its own: all calls, once they
-// have ended. An error when the server goes away.
+// Runs it on a server on loopback, with its own connections; returns all calls when
+// they have ended. An error if the server goes away.
 absl::StatusOr<std::vector<CallRecord>> RunLoad(int port, client::LoadOptions load);
 
-// When the first of them began. REQUIRES: there is one.
+// Begin of the first call. REQUIRES: there is one.
 TimePoint BeginOf(std::span<const CallRecord> records);
-// Calls that ended OK per second of the interval, each counted with the share of its
-// tokens that arrived there: calls of a batch end together, and a count of ends would
-// move by a batch.
+// Calls that ended OK per second of the interval, each counted by the share of its
+// tokens that arrived within it: calls of a batch end together, and a count of ends
+// would jump by a batch.
 double CompletedPerSecond(std::span<const CallRecord> records,
                           const Interval& interval);
 // Tokens that arrived in the interval, per second.
 double TokensPerSecond(std::span<const CallRecord> records, const Interval& interval);
-// Seconds between neighbouring tokens of a call, wherever the time between them and the
-// interval have a part in common.
+// Gaps in seconds between neighbouring tokens of a call that overlap the interval.
 std::vector<double> GapsIn(std::span<const CallRecord> records,
                            const Interval& interval);
 

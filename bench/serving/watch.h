@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A look at a server again and again, from a thread of its own: what it has of the
-// machine, whether its probes answer, and whether a new client reaches it.
+// Repeated checks of a server from a separate thread: its resources, its probes, and
+// whether a new client reaches it.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@ namespace mnemon::serving {
 struct Watched {
   double peak_megabytes = 0;
   int looks = 0;
-  // Of the looks:
+  // Counts of checks:
   int not_alive = 0;         // /healthz was not 200
   int not_ready = 0;         // /readyz was 503
   int ready_unanswered = 0;  // /readyz was neither
   int not_reached = 0;  // a health check on a new connection did not answer in time
-  double slowest = 0;   // of those that did, seconds
-  // A new client was not reached and /readyz said 200 all the same, twice in a row.
+  double slowest = 0;   // slowest answer in time, seconds
+  // Twice in a row, a new client was not reached although /readyz said 200.
   int wrongly_ready = 0;
 };
 
@@ -31,12 +31,12 @@ bool Reached(int port, double seconds);
 
 class Watch {
  public:
-  // Begins at once. `server` outlives it. A new client is reached when it has an answer
-  // within two seconds, a probe answers when it does within five; each so many times as
-  // long as `results` is wide, or as patient.
+  // Starts at once. `server` must outlive it. A new client is reached if it has an
+  // answer within two seconds, a probe answers if it does within five; both multiplied
+  // by the slack or the patience of `results`.
   Watch(const TestServer& server, const BarResults& results);
   ~Watch();
-  // Ends it.
+  // Stops it.
   Watched Stop();
 
  private:
@@ -50,8 +50,8 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;  // guarded by mutex_
-  Watched watched_;    // of the thread until it has ended
-  int in_a_row_ = 0;   // of the thread
+  Watched watched_;    // used by the thread until it has ended
+  int in_a_row_ = 0;   // used by the thread
   std::thread thread_;
 };
 

@@ -13,7 +13,7 @@ namespace mnemon::wire {
 
 struct AttackPlan {
   int port = 0;
-  // The first three numbers of the addresses that the connections come from.
+  // The first three numbers of the source addresses of the connections.
   std::string source = "127.0.2";
   TimePoint until;
   // Messages of Generate, serialized.
@@ -22,7 +22,7 @@ struct AttackPlan {
   std::string endless_call;  // as many tokens as the server lets it have
 };
 
-// What an attack has done.
+// Counts of an attack.
 struct AttackTally {
   int64_t connections = 0;  // opened
   int64_t refused = 0;      // could not be opened
@@ -37,16 +37,16 @@ struct Attack {
   const char* summary;
   // Returns soon after `until`, with all its connections closed.
   void (*run)(const AttackPlan& plan, AttackTally& tally);
-  // Others can begin calls meanwhile, and models are ready.
+  // Others can start calls meanwhile, and models are ready.
   bool leaves_room = true;
-  // Descriptors that its server is to have; 0: as many as the system gives.
+  // Descriptors that its server gets; 0: as many as the system gives.
   int descriptors = 0;
 };
 
 // All of them.
 std::span<const Attack> Attacks();
 
-// Families, a file each.
+// Families of attacks, one file each.
 void SendPings(const AttackPlan& plan, AttackTally& tally);
 void SendPingAcks(const AttackPlan& plan, AttackTally& tally);
 void SendSettings(const AttackPlan& plan, AttackTally& tally);

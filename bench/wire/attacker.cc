@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kMoment{20};
-// Between two connections in the place of one: it is frames that flood, not these.
+// Delay before a connection is replaced: frames are to flood, not connections.
 constexpr milliseconds kReconnect{10};
 constexpr milliseconds kConnect{500};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What attacks share: connections that are opened anew when the server cuts them, and
-// the tally of it.
+// Common parts of attacks: connections that are reopened when the server cuts them, and
+// counts of this.
 #pragma once
 
 #include <functional>
@@ -16,19 +16,19 @@ namespace mnemon::wire {
 
 inline constexpr char kGenerate[] = "/mnemon.v1.Generation/Generate";
 
-// One connection of an attack, opened anew, not at once, when it was cut.
+// One connection of an attack, reopened after a delay when it was cut.
 class Attacker {
  public:
   Attacker(const AttackPlan& plan, AttackTally& tally, const PeerOptions& options = {});
   ~Attacker();
 
-  // Whether there is a connection, started, on which frames can be sent.
+  // Whether there is a started connection on which frames can be sent.
   bool Ready();
-  // Whether the connection is one that Ready has opened since the last call.
+  // Whether Ready has opened a new connection since the last call.
   bool Fresh() { return std::exchange(fresh_, false); }
-  // Sends `bytes`, `frames` of them; waits shortly where the server takes none.
+  // Sends `bytes`, which are `frames` frames; waits shortly if the server takes none.
   bool Send(std::string_view bytes, int64_t frames);
-  // The next stream of this connection.
+  // Id of the next stream of this connection.
   uint32_t NextStream() { return std::exchange(next_, next_ + 2); }
   bool StreamsLeft() const { return next_ < kLastStream; }
   void Leave();
@@ -50,13 +50,13 @@ class Attacker {
 
 // The address of the attack's n-th peer.
 std::string SourceOf(const AttackPlan& plan, int n);
-// Whether the attack goes on.
+// Whether the attack continues.
 bool GoesOn(const AttackPlan& plan);
 // A moment from now, at most the end of the attack.
 TimePoint Soon(const AttackPlan& plan);
 
-// `count` connections, on each of which `turn` is called by turns until the attack
-// ends; it sends something.
+// Opens `count` connections and calls `turn`, which sends something, on each in turn
+// until the attack ends.
 void RunByTurns(const AttackPlan& plan, AttackTally& tally, int count,
                 const PeerOptions& options, const std::function<void(Attacker&)>& turn);
 

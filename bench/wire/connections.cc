@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connections that are no calls: silent ones, slow ones, other protocols, junk.
+// Connections that are not calls: silent, slow, of other protocols, junk.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -12,11 +12,11 @@ namespace {
 
 constexpr int kConnections = 4000;
 constexpr int kMoreThanDescriptors = 400;
-constexpr int kPeers = 16;                           // that they come from by turns
+constexpr int kPeers = 16;                           // source addresses, used in turn
 constexpr std::chrono::milliseconds kTrickle{1000};  // between two bytes of a slow one
 constexpr std::chrono::milliseconds kRetry{50};
 
-// What the connections begin with; the last goes out a byte at a time.
+// First bytes of the connections; the last one is sent byte by byte.
 std::vector<std::string> Beginnings() {
   const std::string preface(kPreface);
   std::string junk;
@@ -31,10 +31,10 @@ std::vector<std::string> Beginnings() {
 
 struct Held {
   Socket socket;
-  std::string slow;  // left to be sent, a byte at a time
+  std::string slow;  // rest to send, a byte at a time
 };
 
-// Whether it is open still.
+// Whether it is still open.
 bool Look(Socket& socket) {
   std::string ignored;
   while (socket.Receive(ignored)) ignored.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Frames that cost a client nothing, without end.
+// Endless frames that cost a client nothing.
 #include "bench/wire/attacker.h"
 
 namespace mnemon::wire {
@@ -8,7 +8,7 @@ namespace {
 constexpr int kFloods = 2;  // connections
 constexpr size_t kBatch = 32768;
 
-// `opening` once per connection, then `frame` again and again.
+// Sends `opening` once per connection, then `frame` repeatedly.
 void FloodWith(const AttackPlan& plan, AttackTally& tally, const std::string& opening,
                const std::string& frame, const PeerOptions& options = {}) {
   std::string batch;

@@ -4,7 +4,7 @@
 namespace mnemon::wire {
 namespace {
 
-// Big-endian, as all of HTTP/2.
+// Big-endian, as everywhere in HTTP/2.
 void AppendNumber(std::string& out, uint64_t value, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) {
     out.push_back(static_cast<char>(value >> (8 * i) & 0xff));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HTTP/2 frames (RFC 9113) and the requests of gRPC as bytes, by no library that would
+// HTTP/2 frames (RFC 9113) and gRPC requests as bytes, without a library, which would
 // refuse to write what no client should send.
 #pragma once
 
@@ -24,7 +24,7 @@ enum class FrameType : uint8_t {
   kContinuation = 9
 };
 
-// Flags, each of the frame types that have it.
+// Flags, with the frame types that have them.
 inline constexpr uint8_t kAck = 0x1;         // SETTINGS, PING
 inline constexpr uint8_t kEndStream = 0x1;   // DATA, HEADERS
 inline constexpr uint8_t kEndHeaders = 0x4;  // HEADERS, CONTINUATION
@@ -36,7 +36,7 @@ inline constexpr int64_t kFirstWindow = 65535;  // of a connection and of each s
 inline constexpr uint16_t kInitialWindowSetting = 4;
 inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// Nothing is checked: any payload goes with any type.
+// Checks nothing: any payload goes with any type.
 std::string Frame(FrameType type, uint8_t flags, uint32_t stream,
                   std::string_view payload);
 
@@ -49,15 +49,15 @@ std::string GoAway();
 
 // A field of a header block: a literal without indexing or Huffman code.
 std::string Literal(std::string_view name, std::string_view value);
-// The same up to the value, of which it tells the length.
+// The same up to the value, whose length it includes.
 std::string LiteralStart(std::string_view name, size_t value_bytes);
 // The header block of a gRPC call of `path`; `more` are further fields.
 std::string CallBlock(std::string_view path, std::string_view more = {});
-// A message with gRPC's prefix of five bytes; the prefix alone says any length.
+// A message with gRPC's prefix of five bytes; a prefix alone can claim any length.
 std::string GrpcMessage(std::string_view message);
 std::string GrpcPrefix(uint32_t length);
 
-// HEADERS of a call and its only message, which is short, with END_STREAM.
+// HEADERS of a call and its only message, which must be short, with END_STREAM.
 std::string WholeCall(uint32_t stream, std::string_view path, std::string_view message);
 
 }  // namespace mnemon::wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Header bombs: one field of 64 MB, which an HPACK parser keeps until it has all of it,
-// and blocks of ordinary fields that never end.
+// Header bombs: one field of 64 MB, which an HPACK parser buffers until it is complete,
+// and endless blocks of ordinary fields.
 #include <string>
 #include <unordered_map>
 
@@ -12,14 +12,14 @@ namespace {
 constexpr int kBombs = 32;                  // connections
 constexpr size_t kMostHeader = 64'000'000;  // bytes of one block
 
-// `beginning` as the rest of the first frame's block, then `more` again and again.
+// Sends `beginning` as the rest of the first frame's block, then `more` repeatedly.
 void Bomb(const AttackPlan& plan, AttackTally& tally, const std::string& beginning,
           const std::string& more) {
   const std::string first =
       Frame(FrameType::kHeaders, 0, 1, CallBlock(kGenerate) + beginning);
   const std::string next = Frame(FrameType::kContinuation, 0, 1, more);
   std::unordered_map<const Attacker*, size_t> sent;  // of its block
-  // Nothing may come between these frames, no answer either.
+  // No other frame, not even an answer, may come between these frames.
   RunByTurns(plan, tally, kBombs, {.answers = false}, [&](Attacker& attacker) {
     if (attacker.Fresh()) {
       sent[&attacker] = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Calls that no client makes: impossible pseudo-headers, encodings and details; and
-// connections that end while their streams run.
+// Malformed calls: impossible pseudo-headers, encodings and details; and connections
+// that end while their streams run.
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +19,12 @@ std::string Block(const std::vector<std::pair<std::string, std::string>>& fields
   return block;
 }
 
-// Header blocks, each wrong in one way.
+// Header blocks, each with one fault.
 std::vector<std::string> WrongBlocks() {
   const std::string path = kGenerate;
   const std::string type = "application/grpc";
   return {
-      // No te; te that says otherwise; no and strange schemes.
+      // No te; another te; no scheme and strange schemes.
       Block({{":method", "POST"},
              {":scheme", "http"},
              {":path", path},
@@ -65,7 +65,7 @@ std::vector<std::string> WrongBlocks() {
       CallBlock(path, Literal("x-request-id", std::string(4000, '\n'))),
       CallBlock(path, Literal("Upper-Case", "\x01\x02")),
       CallBlock(path, Literal("", "")),
-      // No HPACK: an index beyond all tables, a length without its bytes.
+      // Not HPACK: an index beyond all tables, a length without its bytes.
       "\xff\xff\xff\xff\x0f",
       std::string("\x00\x7f\xff\xff\xff\x0f", 6),
   };

@@ -7,7 +7,8 @@ namespace mnemon::wire {
 namespace {
 
 constexpr size_t kMostAtOnce = 65536;
-// Of answers that wait because the server takes nothing; more are left out.
+// Limit of answers that wait because the server takes nothing; further ones are
+// dropped.
 constexpr size_t kMostAnswers = 1 << 20;
 
 uint32_t NumberAt(std::string_view bytes, size_t at, size_t count) {

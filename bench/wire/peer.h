@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A client's end of an HTTP/2 connection at the level of frames: it sends any bytes,
-// and understands of the answers what a flood needs.
+// Client end of an HTTP/2 connection at the level of frames: it sends any bytes, and
+// parses answers as far as a flood needs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mnemon::wire {
 
-// What the server has sent.
+// Counts of what the server has sent.
 struct Received {
   int64_t bytes = 0;
   int64_t frames = 0;
@@ -25,32 +25,32 @@ struct Received {
 };
 
 struct PeerOptions {
-  // Answers SETTINGS and PING, and gives back the windows of what has come.
+  // Answers SETTINGS and PING, and returns the windows of received data.
   bool answers = true;
 };
 
-// One thread.
+// Used by one thread.
 class Peer {
  public:
   Peer(int port, const std::string& source, TimePoint deadline,
        const PeerOptions& options = {});
 
-  // Until the server was seen to have closed the connection.
+  // False once the server has closed the connection.
   bool open() const { return socket_.open(); }
   const Received& received() const { return received_; }
 
   // Sends the preface and empty SETTINGS.
   bool Start(TimePoint deadline);
-  // Sends `bytes`, and reads meanwhile. False when the server has closed the
-  // connection, or has not taken all of what was to be sent before until `deadline`;
-  // what it has not taken of `bytes` goes out with the next call.
+  // Sends `bytes`, and reads meanwhile. False if the server has closed the connection,
+  // or has not taken all earlier bytes until `deadline`; the rest of `bytes` goes out
+  // with the next call.
   bool Send(std::string_view bytes, TimePoint deadline);
-  // Sends the beginning of `bytes` as DATA, as much as fits into the windows and 64
-  // KiB: its length.
+  // Sends the beginning of `bytes` as DATA, limited by the windows and 64 KiB; returns
+  // its length.
   size_t SendData(uint32_t stream, std::string_view bytes, TimePoint deadline);
-  // Reads and answers until something has come, or until `deadline`.
+  // Reads and answers until something has arrived, or until `deadline`.
   void Read(TimePoint deadline);
-  // Sends nothing and reads nothing.
+  // Closes the connection without sending or reading.
   void Close() { socket_.Close(); }
 
  private:
@@ -63,13 +63,13 @@ class Peer {
 
   Socket socket_;
   const PeerOptions options_;
-  std::string out_;  // to be sent; whole frames behind the first
+  std::string out_;  // to be sent; whole frames after the first
   std::string in_;   // received, not parsed
   Received received_;
-  // Of what may be sent.
+  // Limits on what may be sent.
   int64_t initial_window_ = kFirstWindow;
   int64_t window_ = kFirstWindow;
-  std::unordered_map<uint32_t, int64_t> moved_;  // of a stream, beyond the initial one
+  std::unordered_map<uint32_t, int64_t> moved_;  // per stream, beyond the initial one
 };
 
 }  // namespace mnemon::wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rapid reset, CVE-2023-44487: streams that end before the server has seen what they
-// want, and so never count as open ones.
+// want, and thus never count as open.
 #include "bench/wire/attacker.h"
 
 namespace mnemon::wire {

@@ -32,7 +32,7 @@ Socket::Socket(int port, const std::string& source, TimePoint deadline)
   if (fd_ < 0) return;
   const int on = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // The port is chosen by the pair of addresses: thousands of connections fit.
+  // The port is chosen per pair of addresses, so that thousands of connections fit.
   setsockopt(fd_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
   sockaddr_in from = {}, to = {};
   from.sin_family = to.sin_family = AF_INET;

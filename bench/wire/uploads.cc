@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages that the server has to keep: unfinished ones, and prompts of a million
-// tokens.
+// Messages that the server must keep: unfinished ones, and prompts of a million tokens.
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -21,8 +20,8 @@ struct Upload {
   size_t sent = 0;
 };
 
-// Sends `body` on each of `streams` streams, by turns as far as windows let, and
-// `last` behind it.
+// Sends `body` on each of `streams` streams, in turn as far as windows allow, and then
+// `last`.
 void UploadOnStreams(const AttackPlan& plan, AttackTally& tally, int streams,
                      std::string_view body,
                      const std::function<std::string(uint32_t)>& last) {

@@ -32,7 +32,7 @@ std::string StateFolder() {
 CallFiles::CallFiles(std::string folder, std::string server)
     : folder_(std::move(folder)), server_(std::move(server)) {}
 
-// What is a session's name on one server is another session's on the next.
+// Includes the server, since sessions of different servers may have the same name.
 std::string CallFiles::KeyOf(const std::string& session) const {
   return Sha256Hex(StrCat(server_, "\n", session));
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Where chats keep the request ids of their newest calls, so that a chat can take over
-// the answer of one that was killed.
+// Files that keep the request ids of the newest calls of chats, so that a chat can take
+// over the answer of one that was killed.
 #pragma once
 
 #include <string>
 
 namespace mnemon::client {
 
-// Where programs keep such things: below $XDG_STATE_HOME, else ~/.local/state; "" where
-// there is neither.
+// Folder for program state: below $XDG_STATE_HOME, else ~/.local/state; "" if there is
+// neither.
 std::string StateFolder();
 
-// At most 256 small files in `folder`, which only its owner may read; sessions whose
-// names share a hash of 8 bits share a file, and the newest call of all counts. An
-// empty `folder`: nothing is kept. That a file cannot be read or written is no error.
+// At most 256 small files in `folder`, readable only by their owner. Sessions whose
+// names share a hash of 8 bits share a file; the newest call wins. An empty `folder`:
+// nothing is kept. Failures to read or write a file are ignored.
 class CallFiles {
  public:
   CallFiles(std::string folder, std::string server);
 
   void Remember(const std::string& session, const std::string& request_id) const;
-  // "" where it is not known.
+  // "" if unknown.
   std::string Recall(const std::string& session) const;
 
  private:

@@ -48,10 +48,10 @@ constexpr char kHelp[] =
 constexpr char kWaysOut[] =
     "/clear begins an empty session, /continue one with the last part of the text";
 
-// So much of what was said is remembered for /continue, in bytes.
+// Bytes of the conversation that are remembered for /continue.
 constexpr size_t kMostSaid = size_t{1} << 20;
 
-// At most `most` bytes from the end of `text`, which is UTF-8, whole characters.
+// At most `most` bytes from the end of `text`, which is UTF-8, in whole characters.
 std::string LastBytes(const std::string& text, size_t most) {
   size_t begin = text.size() - std::min(text.size(), most);
   // Bytes 10xxxxxx continue a character.
@@ -59,8 +59,8 @@ std::string LastBytes(const std::string& text, size_t most) {
   return text.substr(begin);
 }
 
-// The last messages that have at most `most` bytes together, from one of the user on;
-// of a single one its end.
+// The last messages with at most `most` bytes together, starting with one of the user;
+// of a single message, its end.
 std::vector<Message> LastMessages(const std::vector<Message>& messages, size_t most) {
   if (messages.size() == 1) {
     return {
@@ -132,7 +132,7 @@ class Chat {
     cut_.reset();
   }
 
-  // `name`: as in ChatOptions.
+  // `name`: see ChatOptions.
   absl::StatusOr<Session> Create(const std::string& name) {
     const bool own = name.empty() || name == options_.session;
     absl::StatusOr<Session> session = client_.CreateSession(
@@ -242,7 +242,7 @@ class Chat {
   }
 
   absl::Status Clear() {
-    // A name can have one session at a time.
+    // A name belongs to one session at a time.
     const std::string old = generate_.session;
     const bool named = IsNamed();
     if (named) MNEMON_RETURN_IF_ERROR(Delete(old));
@@ -262,7 +262,7 @@ class Chat {
                              .id = name,
                              .ttl = name.empty() ? options_.ttl : options_.named_ttl});
     if (!fork.ok()) return Described(fork.status());
-    // What was said before was said in the fork too.
+    // The fork has the same conversation so far.
     generate_.session = fork->id;
     cut_.reset();
     if (name.empty()) unnamed_.push_back(fork->id);
@@ -275,7 +275,7 @@ class Chat {
 
   absl::Status Rewound(const absl::StatusOr<Session>& session) {
     MNEMON_RETURN_IF_ERROR(session.status());
-    // Which part of the text the kept tokens are is not known here.
+    // The text of the kept tokens is not known here.
     said_.clear();
     empty_ = session->position == 0;
     cut_.reset();
@@ -291,7 +291,7 @@ class Chat {
     return ports_.stop_answer() ? absl::OkStatus() : status;
   }
 
-  // A prompt, unless it was noted before, and what came of its answer.
+  // Remembers a prompt, unless noted before, and its answer.
   void Remember(const std::string& said, const std::string& answer) {
     if (empty_) said_.insert(said_.end(), first_.begin(), first_.end());
     first_.clear();
@@ -365,7 +365,7 @@ class Chat {
     return Print(options, text);
   }
 
-  // What a session without history begins with.
+  // Messages at the start of a session without history.
   std::vector<Message> MessagesBefore() const {
     if (!empty_) return {};
     std::vector<Message> messages = first_;
@@ -391,7 +391,7 @@ class Chat {
     return Print(options, cut_->unsaid);
   }
 
-  // `said`: the prompt, where it is new.
+  // `said`: the prompt, if it is new.
   absl::Status Print(const GenerateOptions& options, const std::string& said) {
     ports_.begin_answer();
     std::string answer;
@@ -439,11 +439,11 @@ class Chat {
     if ((!options_.terminal || over_) && failure_.ok()) failure_ = status;
   }
 
-  // An answer that was not printed to its end.
+  // An answer that was not printed completely.
   struct Cut {
     std::string request_id;
-    int64_t last_index = -1;  // of the newest token that was printed
-    std::string unsaid;       // its prompt, as long as nothing was printed
+    int64_t last_index = -1;  // of the newest printed token
+    std::string unsaid;       // its prompt, while nothing has been printed
   };
 
   Client& client_;
@@ -455,10 +455,10 @@ class Chat {
   std::vector<std::string> unnamed_;
   bool in_template_ = false;  // the model has a chat template
   bool empty_ = true;         // the session has no history
-  // The end of what this chat brought into the session: messages of user and assistant
-  // in turns, or, without a template, one with all the text.
+  // The end of the conversation as sent by this chat: messages of user and assistant in
+  // turn, or, without a template, one with all the text.
   std::vector<Message> said_;
-  std::vector<Message> first_;  // what an empty session is to begin with
+  std::vector<Message> first_;  // messages for the start of an empty session
   std::optional<Cut> cut_;
   bool several_lines_ = false;
   bool over_ = false;

@@ -20,8 +20,7 @@ absl::StatusOr<Session> RewindTo(Client& client, const RewindSessionOptions& opt
   return session;
 }
 
-// What is taken back is counted from the session that was looked at: its etag refuses
-// any other.
+// The number is relative to the session that was read: its etag rejects any other.
 absl::StatusOr<Session> RewindBy(Client& client, const std::string& id, int64_t count) {
   const absl::StatusOr<Session> now = client.GetSession(id);
   if (!now.ok()) return Described(now.status());

@@ -10,7 +10,8 @@
 
 namespace mnemon::client {
 
-// "NAME VALUE"; VALUE "-" = the server's default. INVALID_ARGUMENT names what is wrong.
+// `text`: "NAME VALUE"; VALUE "-" = the server's default. INVALID_ARGUMENT names the
+// fault.
 absl::Status ApplySetting(std::string_view text, GenerateOptions& options);
 
 // One line per setting.

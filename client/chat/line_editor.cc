@@ -73,7 +73,7 @@ class Editor final : public LineEditor {
   std::optional<std::string> Next(const std::string& prompt) override {
     prompt_ = prompt;
     el_resize(editor_);
-    // Before the prompt: what is typed behind it is not echoed and erased by the
+    // Before the prompt, since input typed after it is not echoed and is erased by the
     // kernel.
     el_set(editor_, EL_PREP_TERM, 1);
     int length = 0;
@@ -96,7 +96,7 @@ class Editor final : public LineEditor {
 
   static char* Prompt(EditLine* editor) { return Of(editor).prompt_.data(); }
 
-  // One character of standard input: 1; 0 at its end, -1 when there is none to come.
+  // Reads one character of standard input: 1; 0 at its end, -1 if there will be none.
   static int GetCharacter(EditLine* editor, wchar_t* character) {
     std::mbstate_t state = {};
     while (true) {

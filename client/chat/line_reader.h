@@ -7,13 +7,13 @@
 
 namespace mnemon::client {
 
-// Lines from a descriptor, until it ends or another descriptor becomes readable. One
-// thread.
+// Reads lines from a descriptor until it ends or another descriptor becomes readable.
+// Used by one thread.
 class LineReader {
  public:
   LineReader(int input, int stop) : input_(input), stop_(stop) {}
 
-  // The next line without its end; nullopt at the end. A line is cut at 4 MiB.
+  // The next line without its end; nullopt at the end. Lines are cut at 4 MiB.
   std::optional<std::string> Next();
 
  private:

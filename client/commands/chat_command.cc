@@ -29,8 +29,8 @@ struct ChatFlags {
   std::optional<int32_t> ttl;  // seconds
 };
 
-// A session that is deleted at the end needs a ttl only for the case that the chat is
-// killed or its connection lost.
+// A session that is deleted at the end needs a ttl only in case the chat is killed or
+// its connection lost.
 constexpr std::chrono::hours kChatTtl{1};
 
 absl::Status Run(ChatFlags& flags) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The subcommands of mnemon. Each function adds one with its flags; called once by
-// main.
+// The subcommands of mnemon. Each function adds one with its flags; main calls it once.
 #pragma once
 
 #include "base/command_line.h"
@@ -17,7 +16,7 @@ void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);
 void AddStatusCommand(CommandLine& line);
 void AddDrainCommand(CommandLine& line);
-// export and import, below the command `sessions`, which adds them.
+// Adds export and import below the command `sessions`; called by that command.
 void AddSnapshotCommands(CommandLine& line, const Command& sessions);
 
 }  // namespace mnemon::client

@@ -66,14 +66,14 @@ class Output {
     return WriteStandardOutput(text);
   }
 
-  // `failed`: a line that has nothing is no answer then.
+  // `failed`: an empty line is then not an answer.
   absl::Status Finish(bool failed) {
     const bool line = form_ == Form::kIds || (form_ == Form::kText && terminal_);
     return WriteStandardOutput(line && (printed_ || !failed) ? "\n" : "");
   }
 
   bool text_seen() const { return text_seen_; }
-  // Of the newest token.
+  // Index of the newest token.
   std::optional<int64_t> last_index() const { return last_index_; }
 
  private:
@@ -118,8 +118,8 @@ const char* WayOutOfFullContext(const GenerateFlags& flags) {
              : "continue in another session, which may begin with the end of this one";
 }
 
-// The server's error. One of a field that a flag sets names the flag, which is called
-// as the field is.
+// The server's error. If it concerns a field set by a flag, it names the flag, which
+// has the name of the field.
 absl::Status Failure(const absl::Status& status, const GenerateFlags& flags) {
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);
   std::string text(Described(status).message());
@@ -136,7 +136,7 @@ absl::Status Failure(const absl::Status& status, const GenerateFlags& flags) {
   return absl::Status(status.code(), text);
 }
 
-// How a call that was cut off is resumed by hand.
+// Explains how to resume an interrupted call by hand.
 void TellResume(const GenerateOptions& options, std::optional<int64_t> last_index,
                 const absl::Status& ended) {
   if (options.session.empty() || options.request_id.empty() || !last_index) return;

@@ -124,7 +124,7 @@ std::string GoodputText(const LoadFigures& figures, double seconds) {
   return text;
 }
 
-// What a reader must know beside the figures.
+// Remarks that a reader of the figures needs.
 std::string Remarks(const LoadResult& result) {
   const LoadFigures& figures = result.figures;
   std::string text;

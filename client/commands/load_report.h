@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The result of a load as a table for people and as JSON for programs.
+// Result of a load test as a table for people and as JSON for programs.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace mnemon::client {
 
-// What was measured.
+// The measured server and model.
 struct LoadSubject {
   std::string server;
   ModelSummary model;
   LoadOptions options;
 };
 
-// Lines of text; names that the server gave are escaped for a terminal.
+// Lines of text; names from the server are escaped for a terminal.
 std::string LoadTable(const LoadSubject& subject, const LoadResult& result);
 // One object, on one line. docs/loadtest.md lists its keys.
 std::string LoadJson(const LoadSubject& subject, const LoadResult& result);

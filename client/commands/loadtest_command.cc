@@ -134,7 +134,7 @@ absl::Status Run(const LoadtestFlags& flags) {
   absl::StatusOr<ModelSummary> model = ChooseModel(*client, options.model);
   if (!model.ok()) return ended(model.status());
   MNEMON_RETURN_IF_ERROR(TakeModel(*model, options));
-  // What is lost counts as lost.
+  // Without retries, so that lost calls count as lost.
   ClientOptions once = flags.client;
   once.retry.tries = 1;
   Load load(options, [&] { return Client::Connect(once); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flags by which commands take a prompt: text, token ids or a file of text.
+// Flags for the prompt of a command: text, token ids or a text file.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ struct PromptFlags {
   std::string text;
   std::vector<int32_t> tokens;
   std::string file;
-  std::string unknown;  // refuse, skip or replace; empty: as the model says
+  std::string unknown;  // refuse, skip or replace; empty: the model's setting
 };
 
-// --prompt, --prompt-tokens and --text, which exclude each other, and
+// Adds --prompt, --prompt-tokens and --text, which exclude each other, and
 // --unknown-characters. `use` ends the help texts: "to continue".
 void AddPromptFlags(Command command, PromptFlags& flags, const std::string& use);
-// Reads the file, if there is one, into `flags.text`; INVALID_ARGUMENT above
+// Reads the file, if there is one, into `flags.text`; INVALID_ARGUMENT if it exceeds
 // `max_bytes`.
 absl::Status ReadPromptFile(PromptFlags& flags, size_t max_bytes);
 UnknownCharacters UnknownOf(const PromptFlags& flags);

@@ -9,7 +9,7 @@
 
 namespace mnemon::client {
 
-// All of a file, "-" = standard input. INVALID_ARGUMENT above `max_bytes`.
+// Reads a whole file, "-" = standard input. INVALID_ARGUMENT if it exceeds `max_bytes`.
 absl::StatusOr<std::string> ReadText(const std::string& path, size_t max_bytes);
 
 }  // namespace mnemon::client

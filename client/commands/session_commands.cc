@@ -20,12 +20,12 @@
 namespace mnemon::client {
 namespace {
 
-// Of all these commands; each has those it needs.
+// Flags of all these commands; each uses those it needs.
 struct SessionFlags {
   ClientOptions client;
   std::vector<std::string> ids;
   std::string session;
-  std::string id;  // of what is made
+  std::string id;  // id of the new session
   std::string model;
   ChoiceFlags choices;
   ListSessionsOptions list;
@@ -46,7 +46,7 @@ absl::Status PrintLine(const std::string& text) {
   return WriteStandardOutput(text + "\n");
 }
 
-// The id of a session that was made.
+// Prints the id of a new session.
 absl::Status PrintMade(const absl::StatusOr<Session>& session, bool json) {
   if (!session.ok()) return Described(session.status());
   return PrintLine(json ? ToJson(*session) : ForTerminal(session->id));
@@ -58,7 +58,7 @@ absl::Status PrintFacts(const absl::StatusOr<Session>& session, bool json) {
               : WriteStandardOutput(SessionFacts(*session));
 }
 
-// `flag` says something of one session.
+// `flag` applies to a single session.
 absl::Status CheckOne(const std::string& flag, const std::string& value,
                       const std::vector<std::string>& ids) {
   if (value.empty() || ids.size() < 2) return absl::OkStatus();
@@ -363,7 +363,7 @@ void AddSessionsCommand(CommandLine& line) {
       [](SessionFlags& flags) { return Delete(flags); }, remove);
   AddEtagFlag(command, remove->etag);
   command.Add("--allow-missing", &remove->allow_missing,
-              "A session that is not there is no error");
+              "A missing session is not an error");
   command.Add("ids", &remove->ids, "Ids").Required();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Flags of the commands that make or change sessions.
+// Flags of commands that create or change sessions.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,20 @@ struct ChoiceFlags {
   SamplingFlags sampling_texts;
 };
 
-// What a caller chooses of a session beside its ttl.
+// Settings of a session besides its ttl.
 struct Choices {
   std::optional<SystemTime> expire_time;
   std::optional<Durability> durability;
-  std::optional<SamplingOptions> sampling;  // there when a flag of it was given
+  std::optional<SamplingOptions> sampling;  // present if any of its flags was given
 };
 
-// --expire-time, --durability and those of sampling; --ttl is to exclude the first one.
-// `otherwise`, for the help text: what holds without them.
+// Adds --expire-time, --durability and the sampling flags; the caller must make --ttl
+// exclude the first. `otherwise`: the default, for the help text.
 Flag AddChoiceFlags(Command command, ChoiceFlags& flags, const std::string& otherwise);
-// With --ttl, without which the session is as its origin: the parent or a snapshot.
+// Adds these and --ttl, without which the session inherits from its parent or snapshot.
 void AddInheritedChoiceFlags(Command command, ChoiceFlags& flags,
                              const std::string& origin);
-// The usage error names the flag and the mistake.
+// Usage errors name the flag and the fault.
 absl::StatusOr<Choices> TakeChoices(const ChoiceFlags& flags);
 
 void AddJsonFlag(Command command, bool& json);

@@ -41,7 +41,7 @@ Json SamplingJson(const SamplingOptions& sampling) {
     if (field) json[name] = *field;
   });
   for (const TokenBias& one : sampling.logit_bias) {
-    // As protobuf writes it: JSON has no infinity.
+    // Like protobuf: JSON has no infinity.
     const Json bias = std::isinf(one.bias) ? Json("-Infinity") : Json(one.bias);
     json["logit_bias"].push_back({{"token_id", one.token}, {"bias", bias}});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sessions as JSON for programs: the fields of the API under their names, integers as
-// numbers, times as RFC 3339 in UTC; what is absent is left out. One line each, without
+// Sessions as JSON for programs: the API's fields under their names, integers as
+// numbers, times as RFC 3339 in UTC; absent fields are omitted. One line each, without
 // its end.
 #pragma once
 

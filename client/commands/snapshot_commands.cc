@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The commands that move a session's snapshot: export and import.
+// The commands for a session's snapshot: export and import.
 #include <unistd.h>
 
 #include <cstdio>

@@ -19,7 +19,7 @@
 namespace mnemon::client {
 namespace {
 
-// Until `fd` is ready for `events`, or has an error that its next use tells.
+// Waits until `fd` is ready for `events`, or has an error that its next use reports.
 absl::Status Await(int fd, short events, int stop) {
   pollfd ready[] = {{fd, events, 0}, {stop, POLLIN, 0}};
   while (poll(ready, 2, -1) < 0 && errno == EINTR) {
@@ -55,7 +55,7 @@ absl::Status SnapshotOutput::Write(std::string_view part) {
   if (file_) return file_->Write(part);
   while (!part.empty()) {
     MNEMON_RETURN_IF_ERROR(Await(STDOUT_FILENO, POLLOUT, stop_));
-    // A pipe that is ready takes so much without waiting.
+    // A ready pipe takes this much without blocking.
     const ssize_t count =
         write(STDOUT_FILENO, part.data(), std::min<size_t>(part.size(), PIPE_BUF));
     if (count < 0 && errno == EINTR) continue;
@@ -90,7 +90,7 @@ absl::StatusOr<SnapshotInput> SnapshotInput::Open(const std::string& path, int s
     return absl::InvalidArgumentError(
         StrCat(name, " is not a regular file; - reads standard input"));
   }
-  // Of standard input a part may have been read.
+  // A part of standard input may have been read already.
   const off_t begin = lseek(fd, 0, SEEK_CUR);
   const int64_t size = facts.st_size - std::max<off_t>(begin, 0);
   if (size <= 0) return Empty(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the commands write a snapshot to and read one from.
+// Source and destination of snapshots for the commands.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace mnemon::client {
 
-// A file that appears whole or not at all, or standard output. One thread.
+// A file that appears whole or not at all, or standard output. Used by one thread.
 class SnapshotOutput {
  public:
-  // `path`: "-" = standard output. While `stop` is readable nothing is waited for:
+  // `path`: "-" = standard output. Writes do not wait once `stop` is readable:
   // CANCELLED.
   static absl::StatusOr<SnapshotOutput> Open(const std::string& path, int stop);
 
   absl::Status Write(std::string_view part);
-  // The last call; without it no file appears.
+  // Completes the file; without this call no file appears.
   absl::Status Publish();
 
  private:
@@ -36,18 +36,18 @@ class SnapshotOutput {
   int stop_;
 };
 
-// A regular file, or standard input. One thread.
+// A regular file, or standard input. Used by one thread.
 class SnapshotInput {
  public:
-  // `path`: "-" = standard input; where its size cannot be known it is first copied to
-  // a temporary file without a name. `stop` as above. NOT_FOUND; INVALID_ARGUMENT for
-  // what is empty or no regular file.
+  // `path`: "-" = standard input; if its size is unknown, it is first copied to an
+  // unnamed temporary file. `stop` as above. NOT_FOUND; INVALID_ARGUMENT if it is empty
+  // or not a regular file.
   static absl::StatusOr<SnapshotInput> Open(const std::string& path, int stop);
 
   int64_t size() const { return size_; }
-  // As SnapshotSource.
+  // See SnapshotSource.
   absl::StatusOr<size_t> Read(char* to, size_t most);
-  // Back to where reading began.
+  // Goes back to where reading began.
   absl::Status Rewind();
 
  private:
@@ -61,9 +61,9 @@ class SnapshotInput {
   static absl::StatusOr<SnapshotInput> CopyOf(int input, std::string name, int stop);
 
   std::string name_;  // for messages
-  Descriptor file_;   // what was opened by its path
-  File copy_;         // of standard input
-  int fd_;            // what is read
+  Descriptor file_;   // file opened by its path
+  File copy_;         // copy of standard input
+  int fd_;            // descriptor that is read
   int64_t size_;
   int64_t read_ = 0;  // bytes
 };

@@ -11,11 +11,11 @@
 
 namespace mnemon::client {
 
-// `defaults`: what holds without the flag, for the help text; `seconds` must outlive
+// `defaults`: behaviour without the flag, for the help text. `seconds` must outlive
 // `command`.
 Flag AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults);
-// `otherwise` where the flag was not given; nullopt, the server's default, for 0.
+// `otherwise` if the flag was not given; nullopt, the server's default, for 0.
 std::optional<std::chrono::milliseconds> TtlOfFlag(
     std::optional<int32_t> seconds, std::optional<std::chrono::milliseconds> otherwise);
 

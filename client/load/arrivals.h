@@ -7,14 +7,14 @@
 
 namespace mnemon::client {
 
-// The same times for the same rate and seed, on every machine. Not safe for concurrent
+// The same times for the same rate and seed on every machine. Not safe for concurrent
 // use.
 class Arrivals {
  public:
   // REQUIRES: `rate`, arrivals per second, is above 0.
   Arrivals(double rate, uint64_t seed) : rate_(rate), random_(seed) {}
 
-  // The next one, in seconds from the begin. Ascending.
+  // The next arrival, in seconds from the start. Ascending.
   double Next();
 
  private:

@@ -10,7 +10,7 @@
 namespace mnemon::client {
 namespace {
 
-// The bias of a remainder of 64 bits does not matter here.
+// The bias of the remainder of 64 bits is negligible here.
 int32_t DrawFrom(std::mt19937_64& random, const TokenRange& range) {
   const auto count = static_cast<uint64_t>(range.most - range.least) + 1;
   return range.least + static_cast<int32_t>(random() % count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the calls of a load ask for: prompts of random tokens, and how many tokens are
-// to follow.
+// Random calls of a load test: prompts of random tokens, and numbers of tokens to
+// generate.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace mnemon::client {
 
-// Numbers of tokens, all equally likely; both ends included.
+// A uniform range of numbers of tokens, inclusive.
 struct TokenRange {
   int32_t least = 0;
   int32_t most = 0;
   bool operator==(const TokenRange&) const = default;
 };
 
-// "64", or "32-128". INVALID_ARGUMENT unless from 1 to `limit` and ascending.
+// Parses "64", or "32-128". INVALID_ARGUMENT unless from 1 to `limit` and ascending.
 absl::StatusOr<TokenRange> ParseTokenRange(const std::string& text, int32_t limit);
-// The same, back.
+// Formats a range in this form.
 std::string TokenRangeText(const TokenRange& range);
 
 struct CallDraw {
   std::vector<int32_t> prompt;
   int32_t max_tokens = 0;
-  uint64_t seed = 0;  // of the call's sampling
+  uint64_t seed = 0;  // for the call's sampling
 };
 
 struct DrawOptions {
@@ -36,7 +36,7 @@ struct DrawOptions {
   TokenRange max_tokens;
 };
 
-// A pure function of both: whichever caller takes the call, it is the same one.
+// A pure function of both, so that a call is the same for any caller that makes it.
 CallDraw DrawCall(const DrawOptions& options, int64_t number);
 
 }  // namespace mnemon::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The times of one call as its client sees them.
+// The times of one call as measured by its client.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ class CallTimes {
   // The begin: when the call is sent, or when it was due.
   explicit CallTimes(TimePoint begin) : begin_(begin) {}
 
-  // A message with `count` > 0 tokens came: the ITL that it ends, if it is not the
-  // first one.
+  // Records a message with `count` > 0 tokens; returns the ITL that it ends, unless it
+  // is the first.
   std::optional<double> OnTokens(TimePoint now, int64_t count) {
     std::optional<double> gap;
     if (first_) {

@@ -25,7 +25,7 @@ void Distribution::Add(double seconds) {
   seconds = std::max(seconds, 0.0);
   ++buckets_[BucketOf(seconds)];
   ++count_;
-  // Welford's update, which loses no digits where the mean is large.
+  // Welford's update, which loses no digits if the mean is large.
   const double before = seconds - mean_;
   mean_ += before / static_cast<double>(count_);
   squares_ += before * (seconds - mean_);

@@ -19,10 +19,10 @@ class Distribution {
   // Without any time, all are 0.
   int64_t count() const { return count_; }
   double mean() const { return mean_; }
-  // Of a sample: the root of the sum of squares over count - 1.
+  // Sample standard deviation: the root of the sum of squares over count - 1.
   double deviation() const;
   double max() const { return max_; }
-  // The time that a share of `share`, from 0 to 1, does not exceed.
+  // The quantile for a fraction `share` from 0 to 1.
   double Quantile(double share) const;
 
  private:

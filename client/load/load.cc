@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One mutex guards all that the callers share. A message costs no lock: the gaps
-// between tokens are handed over some hundreds at a time.
+// One mutex guards everything that the callers share. A message takes no lock: gaps
+// between tokens are passed on some hundreds at a time.
 #include "client/load/load.h"
 
 #include <algorithm>
@@ -28,10 +28,10 @@ using std::chrono::steady_clock;
 constexpr size_t kCallersPerConnection = 64;
 constexpr size_t kGapsAtOnce = 512;
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
-// How long a caller of a closed loop waits after a call that failed.
+// Pause of a caller in a closed loop after a failed call.
 constexpr std::chrono::milliseconds kPause{20};
 constexpr std::chrono::milliseconds kLongestPause{5000};
-// A call may register with its client just after it was told to cancel all.
+// A call may register with its client just after the client was told to cancel all.
 constexpr std::chrono::milliseconds kCancelAgain{50};
 constexpr std::chrono::hours kSessionTtl{1};
 
@@ -64,14 +64,14 @@ class Load::Impl {
 
  private:
   struct Call {
-    int64_t number = 0;  // decides what it asks for
+    int64_t number = 0;  // determines its content
     std::optional<TimePoint> due;
-    bool waited = false;  // for a place
+    bool waited = false;  // for a free caller
     bool measured = false;
-    bool resting = false;  // asks for one token
+    bool resting = false;  // generates one token
     std::string session;
   };
-  // Calls of a closed loop.
+  // Number of a call in a closed loop.
   struct Turn {
     int callers = 0;
     int64_t calls = kUnbounded;
@@ -84,12 +84,12 @@ class Load::Impl {
   absl::Status ConnectAll();
   bool stopped() const;
   void StopWith(LoadEnd end, absl::Status why);
-  // A thread of `body`; false, and the load stops, when there is none.
+  // Starts a thread with `body`; returns false and stops the load if there is none.
   bool StartThread(std::function<void()> body);
   void JoinThreads();
 
   absl::StatusOr<GenerateResult> Make(Client& client, const Call& call);
-  // Make, on the session that has rested longest if there are sessions.
+  // Makes a call, on the session that has been idle longest if there are sessions.
   absl::Status MakeInTurn(Client& client, Call call);
   void RunClosed(const Turn& turn);
   void CallInTurn(const Turn& turn, Client& client);
@@ -111,11 +111,11 @@ class Load::Impl {
   Distribution rested_ttft_;
   bool stopping_ = false;
   LoadEnd end_ = LoadEnd::kDone;
-  absl::Status why_;  // of kServerGone, or what made the load impossible
+  absl::Status why_;  // reason of kServerGone, or why the load failed
   size_t threads_running_ = 0;
-  int64_t next_number_ = 0;  // of a closed loop
-  // Of an open loop: calls that are due, those that are due or run, and whether there
-  // will be more.
+  int64_t next_number_ = 0;  // in a closed loop
+  // Open loop: calls that are due, number of calls that are due or running, and whether
+  // there will be more.
   std::deque<Call> due_;
   size_t in_flight_ = 0;
   bool arrivals_ended_ = false;
@@ -146,7 +146,7 @@ void Load::Impl::StopWith(LoadEnd end, absl::Status why) {
 
 void Load::Impl::Stop() { StopWith(LoadEnd::kStopped, absl::OkStatus()); }
 
-// A call that makes its connection would be charged with that.
+// Otherwise a call would include the time to connect.
 absl::Status Load::Impl::ConnectAll() {
   const size_t callers = static_cast<size_t>(most_callers());
   for (size_t i = 0; i < callers && !stopped(); i += kCallersPerConnection) {
@@ -270,7 +270,7 @@ absl::Status Load::Impl::MakeInTurn(Client& client, Call call) {
   const int64_t room =
       int64_t{options_.draw.prompt_tokens.most} + options_.draw.max_tokens.most;
   if (options_.context_limit && session.history + room > *options_.context_limit) {
-    // What fails here shows in the session's next call.
+    // An error here shows in the session's next call.
     sessions_.Replace(client, session).IgnoreError();
   }
   sessions_.GiveBack(std::move(session));
@@ -280,7 +280,7 @@ absl::Status Load::Impl::MakeInTurn(Client& client, Call call) {
 void Load::Impl::CallInTurn(const Turn& turn, Client& client) {
   std::unique_lock lock(mutex_);
   while (!stopping_ && next_number_ < turn.calls && steady_clock::now() < turn.end) {
-    // Warm-up calls are other ones than the measured.
+    // Warm-up calls have other numbers than measured calls.
     const int64_t number = turn.measured ? next_number_ : -1 - next_number_;
     ++next_number_;
     lock.unlock();
@@ -368,7 +368,7 @@ void Load::Impl::RunOpen(TimePoint begin) {
   JoinThreads();
 }
 
-// One call after the other, so that none waits for another.
+// One call at a time, so that none waits for another.
 void Load::Impl::RunRested() {
   {
     std::unique_lock lock(mutex_);
@@ -377,7 +377,7 @@ void Load::Impl::RunRested() {
   StartThread([this] {
     for (int i = 0; i < options_.sessions && !stopped(); ++i) {
       const LoadSession session = sessions_.Take();
-      // One that no call has used has nothing to restore.
+      // A session without calls has nothing to restore.
       if (session.history == 0) continue;
       const Call call{
           .number = kUnbounded - 1 - i, .resting = true, .session = session.id};

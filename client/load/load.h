@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A load of Generate calls on a server, in a closed or an open loop, and its figures.
+// A load test of a server with Generate calls, in a closed or an open loop, and its
+// results.
 #pragma once
 
 #include <chrono>
@@ -22,40 +23,41 @@ namespace mnemon::client {
 
 // One measured call as its caller saw it.
 struct CallTrace {
-  TimePoint begin = {};                  // when it was sent; of an open loop, when due
-  TimePoint end = {};                    // of its stream
-  std::vector<TimePoint> arrivals = {};  // of each token
+  TimePoint begin = {};                  // when sent; in an open loop, when due
+  TimePoint end = {};                    // end of its stream
+  std::vector<TimePoint> arrivals = {};  // arrival of each token
   absl::Status status = absl::OkStatus();
 };
 
 struct LoadOptions {
   std::string model;
   DrawOptions draw;
-  std::optional<int64_t> context_limit;  // of the model
+  std::optional<int64_t> context_limit;  // limit of the model
   std::optional<double> temperature;
-  // Closed loop: so many callers, each of which starts its next call when one ends; or
+  // Closed loop: number of callers, each of which starts its next call when one ends;
+  // or
   int concurrency = 0;
-  // open loop: calls per second at random times, whatever becomes of those before, but
-  // for the bound below.
+  // open loop: calls per second at random times, independent of earlier calls, except
+  // for the limit below.
   double rate = 0;
   int max_in_flight = 1024;
-  // The measured calls; without a number, those begun within so many seconds.
+  // Number of measured calls; without it, those begun within this many seconds.
   std::optional<int64_t> requests;
   double seconds = 10;
-  int64_t warmup = 0;  // stateless calls before them, of which nothing is measured
-  // The calls continue so many sessions in turn; 0: they are stateless. REQUIRES: not
-  // below `concurrency`. A session that has no room for another call is replaced by an
+  int64_t warmup = 0;  // stateless calls before them, not measured
+  // Calls continue this many sessions in turn; 0: they are stateless. REQUIRES: at
+  // least `concurrency`. A session without room for another call is replaced by an
   // empty one.
   int sessions = 0;
-  // How long the sessions rest after the load before each is called once; 0: no rest.
+  // Idle time of the sessions after the load, before each is called once; 0: none.
   double rest_seconds = 0;
   std::chrono::milliseconds deadline = std::chrono::minutes(10);  // of each call
   GoodputLimits limits;
-  // The figures of an open loop are void when the p99 of LoadFigures::lateness is
-  // above it.
+  // The figures of an open loop are void if the p99 of LoadFigures::lateness is above
+  // this.
   double max_lateness_seconds = 0.01;
-  // Gets each measured call when it has ended, on its caller's thread; null: nobody
-  // does. Does not throw.
+  // Called with each measured call when it has ended, on its caller's thread; may be
+  // null. Must not throw.
   std::function<void(CallTrace trace)> on_end = nullptr;
 };
 
@@ -66,18 +68,18 @@ struct LoadResult {
   // From the first measured call to the end of the last one.
   double seconds = 0;
   LoadEnd end = LoadEnd::kDone;
-  absl::Status gone;     // the error that told, for kServerGone
-  std::string void_why;  // not empty: the client did not keep up, the figures are void
-  // TTFT of the first calls on sessions that have rested, one call after the other.
+  absl::Status gone;     // the error that showed it, for kServerGone
+  std::string void_why;  // not empty: the client was too slow and the figures are void
+  // TTFT of the first calls on idle sessions, one call at a time.
   Distribution rested_ttft;
-  // Sessions that could not be deleted.
+  // Error if sessions could not be deleted.
   absl::Status not_deleted;
 };
 
 // Used once.
 class Load {
  public:
-  // Makes a connection; any thread.
+  // Makes a connection; called on any thread.
   using Connect = std::function<std::unique_ptr<Client>()>;
 
   Load(const LoadOptions& options, Connect connect);
@@ -87,11 +89,11 @@ class Load {
 
   // Blocks until the load has ended and its sessions are deleted. Latencies of an open
   // loop count from the time that a call was due. Stops at the first call that cannot
-  // reach the server, or that it refuses because it is going down. An error when there
-  // is nothing to measure: no connection, a warm-up call that failed and was not
-  // refused, a session that could not be created, no thread.
+  // reach the server, or is refused because the server is going down. Returns an error
+  // if there is nothing to measure: no connection, a warm-up call that failed and was
+  // not refused, a session that could not be created, no thread.
   absl::StatusOr<LoadResult> Run();
-  // Cancels the calls and ends the load with the figures so far; from any thread.
+  // Cancels the calls and ends the load with the figures so far. Any thread.
   void Stop();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The figures of a load, gathered call by call in bounded memory.
+// The figures of a load test, accumulated call by call in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace mnemon::client {
 
-// A refusal: RESOURCE_EXHAUSTED with the time after which to try again.
+// A refusal: RESOURCE_EXHAUSTED with a retry delay.
 bool IsRefusal(const absl::Status& status);
 
 // Not safe for concurrent use.
@@ -24,30 +24,30 @@ class LoadFigures {
  public:
   explicit LoadFigures(const GoodputLimits& limits) : limits_(limits) {}
 
-  // A call that ended OK.
+  // Adds a call that ended OK.
   void AddCompleted(const CallTimes& times, const GenerateResult& result);
-  // A call that ended with an error.
+  // Adds a call that ended with an error.
   void AddFailed(const absl::Status& status);
-  // A call that was cancelled because the run ends.
+  // Adds a call that was cancelled because the run ends.
   void AddUnfinished() { ++unfinished_; }
-  // Some gaps between tokens of any call.
+  // Adds gaps between tokens of any call.
   void AddGaps(std::span<const float> seconds);
-  // How much later than due a call was sent, though the client could have sent it.
+  // Adds how late a call was sent, although the client could have sent it in time.
   void AddLateness(double seconds) { lateness_.Add(seconds); }
-  // A call was sent late because as many as may run at once did.
+  // Counts a call sent late because the maximum number of calls was running.
   void AddWaited() { ++waited_; }
-  // A call was due, and the run ended before it could be sent.
+  // Counts a call that was due but not sent before the run ended.
   void AddUnsent() { ++unsent_; }
 
   const GoodputLimits& limits() const { return limits_; }
   int64_t completed() const { return completed_; }
   int64_t good() const { return good_; }  // completed, and within the limits
   int64_t refused() const { return refused_; }
-  int64_t failed() const { return failed_; }  // refusals left out
+  int64_t failed() const { return failed_; }  // without refusals
   int64_t unfinished() const { return unfinished_; }
   int64_t waited() const { return waited_; }
   int64_t unsent() const { return unsent_; }
-  // Of completed calls.
+  // Totals over completed calls.
   int64_t generated_tokens() const { return generated_tokens_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
   int64_t resumed_tokens() const { return resumed_tokens_; }
@@ -57,8 +57,8 @@ class LoadFigures {
   const Distribution& e2e() const { return e2e_; }
   const Distribution& queue() const { return queue_; }
   const Distribution& lateness() const { return lateness_; }
-  // How often each code and reason of an error came, refusals too. Of at most 32 kinds;
-  // the rest counts as {"OTHER", ""}.
+  // Number of errors by code and reason, including refusals. At most 32 kinds; the rest
+  // counts as {"OTHER", ""}.
   const std::map<std::pair<std::string, std::string>, int64_t>& errors() const {
     return errors_;
   }

@@ -14,7 +14,7 @@ namespace mnemon::client {
 absl::Status LoadSessions::Create(Client& client, int count, const std::string& model,
                                   std::chrono::milliseconds ttl,
                                   const std::function<bool()>& stopped) {
-  // Two loads of the same seed on one server must not meet.
+  // Two loads with the same seed on one server must not collide.
   std::random_device random;
   const std::string prefix = absl::StrFormat("loadtest-%08x%08x", random(), random());
   options_ = {.model = model, .ttl = ttl};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sessions of a load: created before it, used in turn, deleted after it.
+// The sessions of a load test: created before it, used in turn, deleted after it.
 #pragma once
 
 #include <chrono>
@@ -17,31 +17,31 @@ namespace mnemon::client {
 
 struct LoadSession {
   std::string id;
-  int64_t history = 0;  // tokens, as its last call told
+  int64_t history = 0;  // tokens according to its last call
 };
 
 // Safe for concurrent use.
 class LoadSessions {
  public:
-  // Makes `count` sessions named "loadtest-..." and random bits, until `stopped`. The
-  // error of the first that could not be made; those before it are there.
+  // Creates `count` sessions named "loadtest-..." plus random bits, until `stopped`.
+  // Returns the error of the first that could not be created; earlier ones exist.
   absl::Status Create(Client& client, int count, const std::string& model,
                       std::chrono::milliseconds ttl,
                       const std::function<bool()>& stopped);
-  // The session that has rested longest. REQUIRES: one is free.
+  // Takes the session that has been idle longest. REQUIRES: one is free.
   LoadSession Take();
-  // Makes it free again, behind all others.
+  // Returns it, after all others in the queue.
   void GiveBack(LoadSession session);
-  // An empty session of the same id in place of one that is taken.
+  // Replaces a taken session by an empty one of the same id.
   absl::Status Replace(Client& client, LoadSession& session);
-  // Deletes all that Create made and that are still there, and goes on after an error,
-  // but for UNAVAILABLE. The first error. REQUIRES: Take and Replace do not run.
+  // Deletes all existing sessions of Create; continues after errors except UNAVAILABLE,
+  // and returns the first. REQUIRES: Take and Replace do not run.
   absl::Status DeleteAll(Client& client);
 
  private:
   std::mutex mutex_;
   std::deque<LoadSession> free_;  // guarded by mutex_
-  // Constant from the end of Create to DeleteAll.
+  // Immutable from the end of Create to DeleteAll.
   std::vector<std::string> ids_;
   CreateSessionOptions options_;
 };

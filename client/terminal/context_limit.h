@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What clients tell of a context that is full.
+// Messages of clients about a full context.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace mnemon::client {
 
-// The finish reason, and the reason of the error of a prompt beyond the limit.
+// The finish reason, and the reason of the error for a prompt beyond the limit.
 inline constexpr char kContextLimit[] = "CONTEXT_LIMIT";
 
-// A loaded model; nullopt: it is gone, or the server does not answer.
+// A loaded model; nullopt if it is not loaded, or the server does not answer.
 std::optional<ModelSummary> FindModel(Client& client, const std::string& model);
-// Of a loaded model, in tokens; nullopt: unlimited, or not to be learnt.
+// Context of a loaded model, in tokens; nullopt if unlimited or unknown.
 std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model);
 // "the context of 48 tokens is full (40 before, prompt 3, generated 6)", for a result
 // that ended with kContextLimit. The last generated token is not part of the context.

@@ -61,7 +61,7 @@ void Interrupts::Listen() {
     {
       std::lock_guard lock(mutex_);
       if (ending_) return;
-      // One byte always fits into an empty pipe.
+      // An empty pipe always takes one byte.
       if (signal_ == 0) MNEMON_CHECK(write(fds_[1], "s", 1) == 1);
       if (signal_ == 0 || signal_ == SIGINT) signal_ = signal;
       action = action_;

@@ -11,8 +11,8 @@
 
 namespace mnemon::client {
 
-// Takes these signals of the process and handles them on a thread of its own. At most
-// one, created before any other thread is started.
+// Receives these signals of the process and handles them on a thread of its own. At
+// most one, created before any other thread is started.
 class Interrupts {
  public:
   Interrupts();
@@ -20,11 +20,12 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // Called on that thread for every signal from now on; null = nothing. An action that
-  // runs is waited for, here and in Reset, so that it is not late for what comes next.
+  // Sets the action that this thread calls for every further signal; null = none.
+  // SetAction and Reset wait for a running action, so that it cannot affect what comes
+  // next.
   void SetAction(std::function<void()> action);
   // The signal that has arrived since the last Reset, 0 = none; of several, the first
-  // that is not SIGINT. Reset clears SIGINT alone: the others end the command.
+  // that is not SIGINT. Reset clears only SIGINT: the others end the command.
   int signal() const;
   bool terminated() const;
   void Reset();
@@ -39,10 +40,10 @@ class Interrupts {
   mutable std::mutex mutex_;
   std::function<void()> action_;  // guarded by mutex_
   int signal_ = 0;                // guarded by mutex_; not 0: a byte is in the pipe
-  bool acting_ = false;           // guarded by mutex_; the action runs
+  bool acting_ = false;           // guarded by mutex_; the action is running
   bool ending_ = false;           // guarded by mutex_
   std::condition_variable acted_;
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;  // last, since it uses all members
 };
 
 }  // namespace mnemon::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What commands tell of a server that is lost and comes back.
+// Messages of commands about a server that is lost and comes back.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace mnemon::client {
 
 // A line for GenerateChunk::resumed_after.
 std::string ResumedNote(int64_t resumed_after);
-// Where standard error is a terminal, a line there before each wait.
+// If standard error is a terminal, prints a line there before each wait.
 void TellLosses(ClientOptions& options);
 
 }  // namespace mnemon::client

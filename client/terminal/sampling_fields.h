@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fields of sampling that are single numbers, under their names in the API.
+// The numeric fields of sampling, with their names in the API.
 #pragma once
 
 namespace mnemon::client {

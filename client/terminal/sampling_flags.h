@@ -13,30 +13,30 @@
 
 namespace mnemon::client {
 
-// Tokens per answer by default: short enough for a person to wait for. In a model's
-// chat template an answer has an end of its own instead.
+// Default number of tokens per answer, short enough for a person to wait for. With a
+// model's chat template an answer ends by itself instead.
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
 void AddServerFlag(Command command, ClientOptions& options);
 void AddModelFlag(Command command, std::string& model);
 
-// Values of flags that TakeFlags converts. Its usage errors name the flag and the
-// mistake.
+// Raw values of flags that TakeFlags converts. Usage errors name the flag and the
+// fault.
 struct SamplingFlags {
   std::vector<std::string> logit_bias;  // "ID=BIAS" each
 };
-// Those of the message Sampling of the API.
+// Flags for the API's message Sampling.
 void AddSamplingFlags(Command command, SamplingOptions& options, SamplingFlags& flags);
 absl::Status TakeFlags(const SamplingFlags& flags, SamplingOptions& options);
 
 struct StoppingFlags {
   std::optional<double> time_limit;  // seconds
 };
-// Those of Stopping; without --max-tokens its option stays absent.
+// Flags for Stopping; without --max-tokens its option stays absent.
 void AddStoppingFlags(Command command, StoppingOptions& options, StoppingFlags& flags);
 absl::Status TakeFlags(const StoppingFlags& flags, StoppingOptions& options);
 
-// --on-disconnect and --no-resume.
+// Values of --on-disconnect and --no-resume.
 struct ResumeFlags {
   std::string on_disconnect = "pause";
   bool no_resume = false;
@@ -44,8 +44,8 @@ struct ResumeFlags {
 void AddResumeFlags(Command command, ResumeFlags& flags);
 void TakeFlags(const ResumeFlags& flags, ResumeOptions& options);
 
-// `text` as it may be shown on a terminal: control characters but line ends and tabs
-// are escaped, because a model can write any.
+// `text` for display on a terminal: control characters except line ends and tabs are
+// escaped, since a model can write any.
 std::string ForTerminal(std::string_view text);
 
 }  // namespace mnemon::client

@@ -12,13 +12,13 @@ namespace mnemon::client {
 
 // "2026-01-31T08:00:00Z", rounded down to seconds.
 std::string UtcText(SystemTime time);
-// A table with a line per session below its heading.
+// A table with one line per session below its heading.
 std::string SessionTable(const std::vector<Session>& sessions);
-// A line per fact.
+// One line per fact.
 std::string SessionFacts(const Session& session);
 std::string VerificationFacts(const Verification& verification);
-// What is not as it must be: "the stored form is damaged"; empty when nothing is.
-// `replay`: the replayed state was to be compared.
+// The fault found: "the stored form is damaged"; empty if there is none. `replay`: the
+// replayed state was to be compared.
 std::string DescribeDifference(const Verification& verification, bool replay);
 
 }  // namespace mnemon::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights of sequence forms by name, and what linear maps and norms compute.
+// Named weights of sequence forms, and the functions of linear maps and norms.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Affine {
   at::Tensor bias;    // [out]; norm: [D]; undefined: none
 };
 
-// A norm with its tensors, which are undefined where nothing is applied.
+// A norm with its tensors, which are undefined if nothing is applied.
 struct NormTensors {
   mnemon::Norm norm = mnemon::Norm::None();
   Affine tensors = {};
@@ -37,15 +37,15 @@ class NamedTensors {
   // Uninitialised, float32 on the CPU, in the order of `shapes`.
   explicit NamedTensors(const std::vector<TensorShape>& shapes);
 
-  // REQUIRES: there is one of this name.
+  // REQUIRES: the tensor exists.
   const at::Tensor& Get(std::string_view name) const;
-  // Undefined where there is none.
+  // Undefined if there is no such tensor.
   at::Tensor Find(std::string_view name) const;
-  // base.weight, and base.bias where it is there.
+  // base.weight, and base.bias if it exists.
   Affine Map(const std::string& base) const;
   NormTensors Norm(const std::string& base, const mnemon::Norm& norm) const;
 
-  // In their order.
+  // Visits all tensors in order.
   void Visit(const TensorVisitor& visit);
 
  private:
@@ -57,7 +57,7 @@ class NamedTensors {
 at::Tensor Linear(const at::Tensor& x, const Affine& weights);
 // Over the last dimension. x [..., D] -> the same shape, in the type of the weights.
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights, double eps = 1e-5);
-// The norm of x; x itself where nothing is applied.
+// The norm of x; x itself if nothing is applied.
 at::Tensor Normed(const at::Tensor& x, const NormTensors& norm);
 
 }  // namespace mnemon

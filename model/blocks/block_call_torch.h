@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a block of a sequence form is given of a call beside x.
+// Arguments of a block of a sequence form beside x.
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@
 namespace mnemon {
 
 struct BlockCall {
-  // The entries of the block in the carry before x, as Carry has them; none when fresh.
+  // The block's entries of the carry before x, as in Carry; none when fresh.
   std::span<const at::Tensor> carried;
   int64_t position = 0;  // of the first token of x
-  int64_t kept = 0;      // rows of the carry behind x, at most
-  // Gets those behind x.
+  int64_t kept = 0;      // most rows of the carry after x
+  // Receives the entries after x.
   std::vector<at::Tensor>& next;
   Dropout drop;  // of the block's site
 };

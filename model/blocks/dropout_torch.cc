@@ -43,7 +43,7 @@ at::Tensor High(const at::Tensor& product) {
   return product.__rshift__(32).bitwise_and(kWord);
 }
 
-// The same by the device's own arithmetic.
+// The same in the device's own arithmetic.
 at::Tensor MaskThere(const DropoutMask& mask, const MaskRange& range,
                      at::Device device) {
   const auto options = at::TensorOptions(at::kLong).device(device);
@@ -117,7 +117,7 @@ at::Tensor Dropout::operator()(const at::Tensor& x, DropoutKind kind) const {
                            .width = x.size(-1)};
   const at::Tensor mask =
       x.is_cpu() ? MaskHere(*mask_, range) : MaskThere(*mask_, range, x.device());
-  // In bfloat16 1 / (1 - p) would be off by up to 0.2 % wherever it stands.
+  // In bfloat16, 1 / (1 - p) would be off by up to 0.2 %.
   return x * mask.view(x.sizes()).to(at::toOpMathType(x.scalar_type()));
 }
 

@@ -11,18 +11,18 @@
 namespace mnemon {
 
 // Inverted dropout with the masks of DropoutMask. The identity without a key
-// (evaluation) or with p = 0; else float32 for bfloat16. Constant.
+// (evaluation) or with p = 0; otherwise returns float32 for bfloat16. Immutable.
 class Dropout {
  public:
   // The identity.
   Dropout() : Dropout(0.0, std::nullopt, 1) {}
-  // Of `batch` rows.
+  // Dropout for `batch` rows.
   Dropout(double p, std::optional<DropoutKey> key, int64_t batch);
 
-  // In one layer, of windows that begin at `position`.
+  // Dropout of one layer, for windows that begin at `position`.
   Dropout At(int64_t layer, int64_t position = 0) const;
 
-  // x [heads * batch, T, E] or, of one position, [heads * batch, E], head by head.
+  // x [heads * batch, T, E] or, for one position, [heads * batch, E], head by head.
   at::Tensor operator()(const at::Tensor& x, DropoutKind kind) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The norm of a block's input in training, or none.
+// The norm of a block's input in training; optional.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ class InputNorm {
   void Forward(const Real* weights, Part rows, RowsOfReal<const Real> x) {
     if (map_) NormForward(Pass(weights, rows, x), normed_.rows(rows.begin));
   }
-  // What the block reads from row `first` on: the normed rows, or x itself.
+  // Input of the block from row `first` on: the normed rows, or x itself.
   RowsOfReal<const Real> rows(int64_t first, RowsOfReal<const Real> x) {
     return map_ ? RowsOfReal<const Real>(normed_.rows(first)) : x.from(first);
   }
 
-  // dx of some rows: what dz, the gradient of what the block reads, gives, and dout,
+  // Computes dx of some rows from dz, the gradient of the block's input, and dout,
   // which goes around the block.
   void Backward(const Real* weights, Part rows, RowsOfReal<const Real> x,
                 RowsOfReal<const Real> dz, RowsOfReal<const Real> dout,
@@ -59,7 +59,7 @@ class InputNorm {
                RowsOfReal<const Real> dz, GradientJobs<Real>& jobs) const {
     AddJobs(step, step.layout(), 0, x, dz, jobs);
   }
-  // Of rows of a layout, from row `first` on.
+  // For rows of a layout, from row `first` on.
   void AddJobs(const PassStep<Real>& step, const RowLayout& layout, int64_t first,
                RowsOfReal<const Real> x, RowsOfReal<const Real> dz,
                GradientJobs<Real>& jobs) const {

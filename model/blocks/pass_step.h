@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the blocks of a pass share while it runs over one batch.
+// State shared by the blocks of a pass while it runs over one batch.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@
 
 namespace mnemon {
 
-// Set aside for one thread.
+// Scratch of one thread.
 template <class Real>
 class PassScratch {
  public:
   GradientScratch<Real> gradient;
   std::vector<float> mask;
 
-  // What blocks of a kind use in turn. May throw std::bad_alloc.
+  // Scratch that blocks of one kind share, one after the other. May throw
+  // std::bad_alloc.
   template <class Scratch>
   Scratch& Of() {
     std::shared_ptr<void>& own = own_[typeid(Scratch)];
@@ -39,19 +40,19 @@ class PassScratch {
   std::map<std::type_index, std::shared_ptr<void>> own_;
 };
 
-// A batch on its way through the blocks. Row b T + t is token t of sequence b or, where
+// A batch on its way through the blocks. Row b T + t is token t of sequence b or, if
 // rows are interleaved, row t B + b.
 template <class Real>
 struct PassStep {
   int64_t sequences = 0, time = 0;  // B, T
   int64_t position = 0;             // of token 0
   bool interleaved = false;
-  int64_t memory = 0;  // rows of a layer's memory, of each sequence
+  int64_t memory = 0;  // rows of a layer's memory per sequence
   Shards shards;
   const Real* weights = nullptr;
-  Real* gradients = nullptr;           // null: forward alone
+  Real* gradients = nullptr;           // null: forward only
   std::optional<DropoutMask> dropout;  // none: evaluation
-  int64_t first_row = 0;               // of the batch, for its masks
+  int64_t first_row = 0;               // first row of the batch, for its masks
 
   int64_t rows() const { return sequences * time; }
   int64_t SequenceOf(int64_t row) const {
@@ -60,20 +61,20 @@ struct PassStep {
   int64_t PositionOf(int64_t row) const {
     return interleaved ? row / sequences : row % time;
   }
-  // The place of a row's token in [B, T].
+  // Index of a row's token in [B, T].
   int64_t Token(int64_t row) const { return SequenceOf(row) * time + PositionOf(row); }
   RowLayout layout() const {
     return {.sequences = sequences, .each = time, .interleaved = interleaved};
   }
-  // Of token t of some sequences. REQUIRES: interleaved.
+  // Rows of token t of some sequences. REQUIRES: interleaved.
   Part RowsOfToken(Part some, int64_t t) const {
     return {t * sequences + some.begin, t * sequences + some.end};
   }
-  // Of some sequences. REQUIRES: not interleaved.
+  // Rows of some sequences. REQUIRES: not interleaved.
   Part RowsOf(Part some) const { return {some.begin * time, some.end * time}; }
 
-  // to = from times the masks of some rows; the masks of `place` for sequence and
-  // position of each. REQUIRES: dropout.
+  // Multiplies `from` by the masks of some rows: the masks of `place` at the sequence
+  // and position of each row. REQUIRES: dropout.
   void Drop(MaskPlace place, Part rows, int64_t width, RowsOfReal<const Real> from,
             RowsOfReal<Real> to, PassScratch<Real>& scratch) const {
     scratch.mask.resize(static_cast<size_t>(width));
@@ -86,11 +87,11 @@ struct PassStep {
   }
 };
 
-// Where a block stands in a model.
+// Place of a block in a model.
 struct BlockPlace {
-  std::string base;          // that the names of its tensors begin with
+  std::string base;          // prefix of the names of its tensors
   Norm norm = Norm::None();  // of its input
-  // As of SubLayer.
+  // See SubLayer.
   Norm behind = Norm::None();
   Norm after = Norm::None();
   double scale = 1;
@@ -98,7 +99,7 @@ struct BlockPlace {
   int64_t site = 0;   // of its dropout masks
 };
 
-// That of an input from `position` on; rows of a memory are the pass's to set.
+// The step of a pass over `input` from `position` on; the pass sets the rows of memory.
 template <class Real>
 PassStep<Real> MakeStep(double dropout, const PassInput& input, int64_t position,
                         const Real* weights, Real* gradients) {

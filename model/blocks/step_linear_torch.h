@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A linear map that a recurrence applies once per token, with the gradient of its
-// weights computed once for all tokens: one large matrix product in place of one small
-// product and one addition to the whole matrix per token.
+// Linear map that a recurrence applies once per token. The gradient of its weights is
+// computed once for all tokens: one large matrix product instead of a small product and
+// an addition to the whole matrix per token.
 //
 // The inputs x_t are kept, and y_t = W x_t + P_t, where all P_t are slices of one
 // tensor that equals the bias. The gradient of that tensor is then the list of all
-// dy_t, and its node turns it into dW = sum_t dy_t x_t^T and db = sum_t dy_t. Nothing
-// is accumulated on the side: exact, re-entrant and repeatable.
+// dy_t, and its node turns it into dW = sum_t dy_t x_t^T and db = sum_t dy_t. There is
+// no shared accumulator: the result is exact, re-entrant and repeatable.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace mnemon {
 
-// Lives for one Forward; one thread.
+// Lives for one Forward; used by one thread.
 class StepLinear {
  public:
   // For exactly `steps` calls with x [batch, in].

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How a sub-layer ends in training:
+// The end of a sub-layer in training:
 //   out = after(x + scale drop(behind(map(in))))
-// where each of the norms may be none. In phases of a team, each of which all its
-// members go through.
+// where each of the norms is optional. Computed in phases, each called by all members
+// of a team.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class SubLayerEnd {
       after_.emplace(layout, place.base + ".after_norm", width_, place.after);
   }
 
-  // Whether the gradient of map(in) lies in a room of its own, [rows, D].
+  // Whether the gradient of map(in) needs a buffer of its own, [rows, D].
   bool needs_room(bool dropout) const { return dropout || !plain(); }
   // May throw std::bad_alloc.
   void Reserve(int64_t rows) {
@@ -73,7 +73,7 @@ class SubLayerEnd {
     });
   }
 
-  // din: the gradient of `in` that dout gives. `room`: see needs_room.
+  // din: the gradient of `in` for dout. `room`: see needs_room.
   template <class Map>
   void Backward(const PassStep<Real>& step, const Team& team, const Map& map,
                 const MaskPlace& place, Part rows, RowsOfReal<const Real> dout,
@@ -92,13 +92,13 @@ class SubLayerEnd {
     });
   }
 
-  // The gradient of map(in), behind Backward.
+  // The gradient of map(in). REQUIRES: Backward has run.
   RowsOfReal<const Real> OfMap(const PassStep<Real>& step, RowsOfReal<const Real> dout,
                                Slab<Real>& room) const {
     return needs_room(step.dropout.has_value()) ? RowsOfReal<const Real>(room.rows())
                                                 : dout;
   }
-  // That of the sum, which goes around the block.
+  // The gradient of the sum, which goes around the block.
   RowsOfReal<const Real> OfSum(RowsOfReal<const Real> dout) {
     return after_ ? RowsOfReal<const Real>(after_rows_.values.rows()) : dout;
   }
@@ -117,7 +117,7 @@ class SubLayerEnd {
   }
 
  private:
-  // Of a norm: what it gives, later a gradient, and its moments.
+  // Output of a norm, later its gradient, and its moments.
   struct NormRows {
     Slab<Real> values;  // [rows, D]
     AlignedVector<Real> moments;
@@ -145,7 +145,7 @@ class SubLayerEnd {
                          dout.from(own.begin), {}, after_rows_.values.rows(own.begin));
     }
     const RowsOfReal<const Real> dsum = OfSum(dout);
-    // Of what is added, behind its norm where there is one.
+    // Gradient of what is added to x, after its norm if there is one.
     const RowsOfReal<Real> dgiven = behind_ ? behind_rows_.values.rows() : room.rows();
     if (scale_ != 1 || !step.dropout) {
       for (int64_t r = own.begin; r < own.end; ++r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a sub-layer ends in step programs: x + scale behind(..), normed again by `after`
-// (model/description/description.h).
+// The end of a sub-layer in step programs: x + scale behind(..), normed again by
+// `after` (model/description/description.h).
 #pragma once
 
 #include "model/compute/kernels.h"

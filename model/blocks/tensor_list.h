@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tensors of a model as a list, in the order of the file: what a checkpoint must
-// hold, known without making the model.
+// The tensors of a model as a list, in the order of the file: the required contents of
+// a checkpoint, known without making the model.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace mnemon {
 class TensorList {
  public:
   void Tensor(std::string name, std::vector<int64_t> shape);
-  // base.weight [rows, width], which rows are looked up in.
+  // base.weight [rows, width], a table in which rows are looked up.
   void Table(const std::string& base, int64_t rows, int64_t width);
   // A linear map, base.weight [outputs, inputs]; with `bias`, base.bias.
   void Linear(const std::string& base, int64_t outputs, int64_t inputs, bool bias,

@@ -11,13 +11,13 @@ namespace mnemon {
 // tanh(x).
 enum class Activation { kRelu, kGelu, kGeluTanh, kSilu, kSigmoid, kTanh };
 
-// Of kGeluTanh: the sigmoid's argument is x (kGeluLinear + kGeluCubic x^2).
+// Constants of kGeluTanh: the sigmoid's argument is x (kGeluLinear + kGeluCubic x^2).
 inline constexpr double kGeluLinear = 1.5957691216057308;
 inline constexpr double kGeluCubic = 0.044715 * kGeluLinear;
 
-// Of kTanh in float32: tanh(x) = x + x^3 p(x^2) where |x| < kTanhNear, p of these
+// kTanh in float32: tanh(x) = x + x^3 p(x^2) for |x| < kTanhNear, where p has these
 // coefficients, the highest first; elsewhere (1 - e^(-2|x|)) / (1 + e^(-2|x|)) with the
-// sign of x. Fitted to the least largest relative error, 8.2e-8 with its roundings.
+// sign of x. Fitted to minimise the largest relative error, 8.2e-8 with its roundings.
 inline constexpr float kTanhNear = 0.625f;
 inline constexpr float kTanhTerms[] = {-0.005704987794160843f, 0.0206390880048275f,
                                        -0.05373971536755562f, 0.13331441581249237f,

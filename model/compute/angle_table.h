@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Sines and cosines of position times frequency for all positions of a context, by the
-// sum of angles from two short tables in binary64: within 2e-11 of the exact numbers up
-// to position 131,072 at frequencies of at most 1 (docs/numerics.md).
+// Sines and cosines of position times frequency for all positions of a context,
+// computed with the sum of angles from two short tables in binary64: within 2e-11 of
+// the exact numbers up to position 131,072 at frequencies of at most 1
+// (docs/numerics.md).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@
 
 namespace mnemon {
 
-// Constant after construction.
+// Immutable after construction.
 class AngleTable {
  public:
-  // Of positions 0 .. positions-1.
+  // For positions 0 .. positions-1.
   AngleTable(int64_t positions, const std::vector<double>& frequencies);
 
-  // What the view points to is the table's.
+  // The view points into the table.
   AngleView view() const {
     return {.coarse = coarse_.data(),
             .fine = fine_.data(),
@@ -32,7 +33,7 @@ class AngleTable {
   static constexpr int64_t kStride = 256;
 
   int64_t turns_;
-  // Sine and cosine per frequency: of positions 0, 256, 512 .. and of 0 .. 255.
+  // Sine and cosine per frequency: at positions 0, 256, 512 .. and at 0 .. 255.
   std::vector<double> coarse_, fine_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Philox of 16 blocks side by side, compiled once per instruction set.
+// Philox of 16 blocks in parallel, compiled once per instruction set.
 #include "model/compute/dropout_mask.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using U32 = hn::CappedTag<uint32_t, 16>;
 using V = hn::Vec<U32>;
 
-// Of a 64-bit product.
+// High and low half of a 64-bit product.
 struct Product {
   V low, high;
 };
@@ -40,7 +40,7 @@ HWY_INLINE Product Multiply(V a, V b) {
 }
 #endif
 
-// counter: block, position, row, site. Of blocks block .. block + 15.
+// counter: block, position, row, site. Computes blocks block .. block + 15.
 void FillGroup(uint64_t key, const uint32_t* counter, uint32_t threshold, float kept,
                float* mask) {
   const U32 u32;
@@ -102,7 +102,7 @@ namespace mnemon {
 
 HWY_EXPORT(FillMask);
 
-// Something is kept, however near to 1 p is.
+// Something is kept even for p close to 1.
 DropoutMask::DropoutMask(double p, uint64_t key)
     : key_(key),
       threshold_(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The masks of dropout: whether an element is kept is a function of the update and of
-// where it stands, so that they are the same ones however a batch is cut.
+// Dropout masks. Whether an element is kept is a function of the update and of the
+// element's place, so that masks do not depend on how a batch is divided.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace mnemon {
 
-// What is dropped from.
+// What dropout applies to.
 enum class DropoutKind : uint8_t {
   kEmbedding,
   kAttention,  // weights; elements are keys
@@ -18,13 +18,13 @@ enum class DropoutKind : uint8_t {
   kHead
 };
 
-// What decides on all masks of a forward pass.
+// Determines all masks of a forward pass.
 struct DropoutKey {
-  uint64_t key = 0;       // another one for every update
-  int64_t first_row = 0;  // of the whole batch, which may be computed in parts
+  uint64_t key = 0;       // different for every update
+  int64_t first_row = 0;  // first row, if a batch is computed in parts
 };
 
-// A vector of elements.
+// Place of a vector of elements.
 struct MaskPlace {
   int64_t layer = 0;  // below 2^13
   DropoutKind kind = DropoutKind::kEmbedding;
@@ -33,27 +33,27 @@ struct MaskPlace {
   int64_t position = 0;  // within the window
 };
 
-// Inverted dropout: an element is 0 with probability p, to 1/65536, else 1 / (1 - p).
-// Philox4x32-10 with `key` and the counter (block, position, row, layer and kind and
-// head): block i gives elements 128 (i / 16) + 16 j + i % 16, j = 0 .. 7, one for each
-// half of its four words, the lower half of a word first.
-// Constant: safe for concurrent use.
+// Inverted dropout: an element is 0 with probability p, rounded to 1/65536, else 1 / (1
+// - p). Philox4x32-10 with `key` and the counter (block, position, row, layer and kind
+// and head): block i gives elements 128 (i / 16) + 16 j + i % 16, j = 0 .. 7, one for
+// each half of its four words, the lower half of a word first. Immutable: safe for
+// concurrent use.
 class DropoutMask {
  public:
-  // Elements that 16 blocks decide on.
+  // Elements determined by 16 blocks.
   static constexpr int64_t kGroup = 128;
 
-  // `p` from 0 to below 1; `key`: another one for every update.
+  // `p` from 0 to below 1; `key`: different for every update.
   DropoutMask(double p, uint64_t key);
 
   uint64_t key() const { return key_; }
-  // A half word below it drops its element.
+  // An element is dropped if its half word is below this.
   uint32_t threshold() const { return threshold_; }
   float kept() const { return kept_; }  // 1 / (1 - p)
   // The last word of the counter.
   static uint32_t Site(const MaskPlace& place);
 
-  // Elements 0 .. mask.size() - 1.
+  // Fills in elements 0 .. mask.size() - 1.
   void Fill(const MaskPlace& place, std::span<float> mask) const;
 
  private:

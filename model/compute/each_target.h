@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every target of Highway that this build and machine have, one after the other.
+// Runs code with every Highway target of this build that the machine supports.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace mnemon {
 
-// Calls `visit` once for each, the best first; within it HWY_DYNAMIC_DISPATCH chooses
-// that target. One thread: no other may dispatch meanwhile.
+// Calls `visit` once per target, the best first; HWY_DYNAMIC_DISPATCH within it chooses
+// that target. No other thread may dispatch meanwhile.
 template <class Visit>
 void ForEachTarget(const Visit& visit) {
-  // Dispatch chooses by the targets that it takes the machine to have.
+  // Dispatch chooses from the targets that it believes the machine to support.
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

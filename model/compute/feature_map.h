@@ -12,10 +12,10 @@
 namespace mnemon {
 
 struct FeatureMap {
-  int64_t nu = 1;    // of DPFP
-  bool elu = false;  // ELU + 1 in its place
+  int64_t nu = 1;    // order of DPFP
+  bool elu = false;  // ELU + 1 instead of DPFP
 
-  // N of K = width inputs. Even: that of ELU + 1 is K, which must be.
+  // N for K = width inputs. Always even: with ELU + 1 it is K, which must be even.
   constexpr int64_t features(int64_t width) const {
     return elu ? width : 2 * nu * width;
   }

@@ -9,27 +9,26 @@
 namespace mnemon::numerics {
 namespace {
 
-// ln 2 in two parts, the first of which times any exponent is exact.
+// ln 2 in two parts; the first times any exponent is exact.
 constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 
-// pi / 2 in parts of 24 bits, each of which times a number of quarter turns is exact.
+// pi / 2 in parts of 24 bits; each times a number of quarter turns is exact.
 constexpr double kQuarter[] = {0x1.921fb4p+0, 0x1.4442dp-24, 0x1.846988p-48,
                                0x1.8cc516p-72};
 constexpr double kQuartersPerRadian = 0x1.45f306dc9c883p-1;
 
-// Taylor's series, its terms divided out from the last to the first: 1 + x (1 + x/2 (1
-// +
-// ... x / n)).
+// Taylor series, evaluated from the last term to the first: 1 + x (1 + x/2 (1 + ... x /
+// n)).
 double ExpNearZero(double x) {
   double sum = 1;
   for (int n = 14; n >= 2; --n) sum = 1 + x / n * sum;
   return 1 + x * sum;
 }
 
-// Of x^2, alternating, |x| <= pi / 4: x^first / first! - x^(first+2) / ... over
+// Alternating series in x^2, |x| <= pi / 4: x^first / first! - x^(first+2) / ... over
 // x^first.
 double Series(double square, int first) {
   double sum = 1;
@@ -39,7 +38,7 @@ double Series(double square, int first) {
   return sum;
 }
 
-// Which quarter turn is nearest, and what is left of x beside it.
+// The nearest quarter turn, and the rest of x.
 struct Reduced {
   int64_t quarters;
   double rest;

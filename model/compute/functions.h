@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Elementary functions of docs/numerics.md: for position tables, slopes and mixing
-// weights, which are made when a model is loaded, and for logarithms while tokens are
-// sampled and scored. In binary64 by + - x / alone, so that they have the same bits on
-// every machine: those of the C library differ between versions and processors. Pure,
-// for any thread.
+// weights, which are computed when a model is loaded, and for logarithms while tokens
+// are sampled and scored. In binary64 with only + - x /, so that they have the same
+// bits on every machine: the C library's differ between versions and processors. Pure
+// functions, for any thread.
 #pragma once
 
 namespace mnemon::numerics {

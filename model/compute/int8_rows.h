@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Rows as int8 and their products with a matrix of int8, as one target computes them.
-// A slice of a row becomes q = round(x 127 / amax), amax its largest number in size,
-// with a scale of amax / 127: zeros where amax < kSmallest, and a scale that is not a
-// number where a number of it is none or infinite (docs/numerics.md).
+// Rows as int8 and their products with an int8 matrix, for one target. A slice of a row
+// becomes q = round(x 127 / amax), where amax is its largest magnitude, with scale amax
+// / 127: zeros if amax < kSmallest, and a scale that is not a number if any number of
+// it is NaN or infinite (docs/numerics.md).
 #pragma once
 
 #include <algorithm>
@@ -13,22 +13,22 @@
 
 namespace mnemon {
 
-// Most panels at once, with one row and with many.
+// Most panels at once, for one row and for many.
 inline constexpr int64_t kInt8RowPanels = 8;
 inline constexpr int64_t kInt8TilePanels = 2;
 
-// Totals of those.
+// Floats for the totals of these.
 inline int64_t Int8TotalFloats(int64_t rows) {
   return std::max(kInt8RowPanels, kInt8TilePanels * rows) * kPanel;
 }
 
-// Where some slices of some rows go: for each slice an int32 with which its sums start,
-// then its inputs, and zeros up to whole groups of four. Behind the rows their scales
-// [rows, slices].
+// Layout of some slices of some rows: for each slice an int32 start value of its sums,
+// then its inputs, padded with zeros to groups of four. After the rows come their
+// scales [rows, slices].
 struct Int8Room {
   int64_t rows = 0, slices = 0;
   int64_t slice_bytes = 0;  // from slice to slice
-  int64_t row_bytes = 0;    // from row to row: whole cache lines, an odd number
+  int64_t row_bytes = 0;    // from row to row: an odd number of cache lines
 
   Int8Room(int64_t r, const MatrixView& matrix, Part some)
       : rows(r),
@@ -52,7 +52,7 @@ struct Int8Room {
 // scale, total), slices upward.
 struct Int8Product {
   Int8Room room;
-  const char* in = nullptr;           // of row 0, slice `slices.begin`
+  const char* in = nullptr;           // row 0, slice `slices.begin`
   const float* row_scales = nullptr;  // likewise
   int64_t row_scale_stride = 0;
   const MatrixView& matrix;
@@ -63,10 +63,10 @@ struct Int8Product {
   float* totals = nullptr;               // [rows][panels][16]
 };
 
-// One way to multiply int8. All give the same bits.
+// One implementation of int8 products. All give the same bits.
 struct Int8Kernels {
   const char* name;
-  // One slice, [count] of x; returns the scale.
+  // Quantises one slice, [count] of x; returns the scale.
   float (*quantise)(const float* x, int64_t count, char* to);
   void (*multiply)(const Int8Product& product);
 };

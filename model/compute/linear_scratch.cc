@@ -9,9 +9,9 @@
 namespace mnemon {
 
 int64_t LinearScratch(int64_t rows, int64_t inputs) {
-  // Rows that are normed or picked, totals of two panels and sums that wait for the
-  // rest, and part of those panels in float32. In int8: one row that is normed, rows as
-  // int8, which take no more than they did, and totals.
+  // Normed or picked rows, totals of two panels, unfinished sums, and part of those
+  // panels in float32. In int8: one normed row, int8 rows, which take no more than
+  // float rows, and totals.
   return rows * (RowStride(inputs) + 4 * kPanel) + RowStride(inputs) +
          2 * (kScratchInputs + 1) * kPanel;
 }

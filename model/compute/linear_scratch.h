@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that a worker needs for products on the CPU.
+// Scratch memory that a worker needs for products on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace mnemon {
 
-// Inputs of a matrix that pass through scratch memory at once.
+// Inputs of a matrix that go through scratch memory at a time.
 inline constexpr int64_t kScratchInputs = 256;
 
-// Whatever the format; in int8 with slices that HoldsInt8.
+// Enough for any format; in int8 for slices that HoldsInt8.
 int64_t LinearScratch(int64_t rows, int64_t inputs);
-// With the slices of this matrix.
+// Enough for the slices of this matrix.
 int64_t LinearScratch(int64_t rows, const MatrixView& weights);
 inline int64_t ScratchFloats(const LinearCall& call) {
   return LinearScratch(call.rows, call.weights);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A norm as data: over the last dimension of x, of D numbers,
+// Settings of a norm over the last dimension of x, of D numbers:
 //   layer  z = (x - mean) / sqrt(variance + eps) * gain + bias
 //          ("Layer Normalization", Ba, Kiros, Hinton, 2016)
 //   RMS    z = x / sqrt(mean of x^2 + eps) * gain
@@ -9,7 +9,7 @@
 namespace mnemon {
 
 struct Norm {
-  // kKept: the tensors of a layer norm are in the file, and nothing applies them.
+  // kKept: the file has the tensors of a layer norm, but they are never applied.
   enum class Kind { kNone, kLayer, kRms, kKept };
 
   Kind kind = Kind::kLayer;

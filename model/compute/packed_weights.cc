@@ -26,7 +26,7 @@ int64_t SliceBytes(WeightFormat format, int64_t slice) {
   return 0;
 }
 
-// Inputs begin .. end-1 of some rows, of one slice, side by side.
+// Inputs begin .. end-1 of some rows of one slice, interleaved.
 void FillFp32(const float* from, int64_t stride, int64_t rows, int64_t begin,
               int64_t end, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -46,14 +46,14 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
   }
 }
 
-// Flush of a number's bits.
+// Flushes a number given by its bits.
 uint16_t FlushBf16(uint16_t bits) {
   constexpr uint32_t kSign = 0x8000;
   constexpr uint32_t kLeast = std::bit_cast<uint32_t>(kSmallest) >> 16;
   return (bits & ~kSign) < kLeast ? uint16_t{0} : bits;
 }
 
-// Two inputs are a word, so that `begin` is even.
+// Two inputs form a word, so `begin` is even.
 void FillStoredBf16(const uint16_t* from, int64_t stride, int64_t rows, int64_t begin,
                     int64_t end, uint32_t* to) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -78,8 +78,8 @@ void FillInt8(const int8_t* from, int64_t stride, int64_t rows, int64_t begin,
   }
 }
 
-// Rows of one panel together, a few inputs at a time: what is read and what is written
-// stay in the first cache. `fill`: one of the above.
+// Rows of one panel together, a few inputs at a time, so that reads and writes stay in
+// the L1 cache. `fill`: one of the functions above.
 template <class Weight, class Stored>
 void EachPiece(const MatrixView& room, int64_t at, std::span<const Weight> rows,
                void (*fill)(const Weight*, int64_t, int64_t, int64_t, int64_t,
@@ -116,8 +116,8 @@ float QuantiseRow(std::span<const float> row, int8_t* to) {
   }
   const float inverse = finite && most > 0 ? 127.0f / most : 0.0f;
   for (size_t k = 0; k < row.size(); ++k) {
-    // Rounds to even: its last place is 1. Not beyond 127: amax x (127 / amax) is less
-    // than 127.5.
+    // Rounds to even: its last place is 1. Never beyond 127: amax x (127 / amax) is
+    // less than 127.5.
     constexpr float kOnes = 0x1.8p23f;
     const float rounded = (Flush(row[k]) * inverse + kOnes) - kOnes;
     to[k] = static_cast<int8_t>(rounded == rounded ? static_cast<int>(rounded) : 0);

@@ -9,16 +9,16 @@
 
 namespace mnemon {
 
-// Floats from row to row of a buffer: an odd number of cache lines. Rows a power of two
-// apart compete for the same places of a cache.
+// Floats from row to row of a buffer: an odd number of cache lines, since rows a power
+// of two apart compete for the same cache sets.
 inline int64_t RowStride(int64_t width) { return ((width + 15) / 16 | 1) * 16; }
 
 class RowBuffer {
  public:
-  // What it held is gone, what it holds is not set. May throw std::bad_alloc.
+  // Discards the contents; new contents are not set. May throw std::bad_alloc.
   void Resize(int64_t rows, int64_t width) {
     stride_ = RowStride(width);
-    floats_.clear();  // else resize would copy them
+    floats_.clear();  // so that resize does not copy them
     floats_.resize(static_cast<size_t>(rows * stride_));
   }
 

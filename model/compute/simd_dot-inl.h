@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sums of products of int8 in int32, for 16 outputs side by side: from a quad, which is
-// four inputs, each output adds its four products. Weights are bytes w + 128. Included
-// once per target by Highway.
+// Dot products of int8 in int32 for 16 outputs at once: each output adds the four
+// products of a quad, which is four inputs. Weights are bytes w + 128. Included once
+// per target by Highway.
 #if defined(MNEMON_SIMD_DOT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_SIMD_DOT_INL_H
 #undef MNEMON_SIMD_DOT_INL_H
@@ -27,15 +27,15 @@ HWY_INLINE int32_t LoadInt(const char* from) {
   return value;
 }
 
-// Weights of a quad as what they are.
+// Weights of a quad without the offset.
 HWY_INLINE Ints Signed(const char* from) {
   return hn::Xor(hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)),
                  hn::Set(I(), static_cast<int32_t>(0x80808080u)));
 }
 
-// One of the ways: Add adds the products of a quad to `sum`, which begins at what Start
-// makes of the sum of all inputs; Store writes 16 inputs. Weights are stored 128 too
-// large.
+// An implementation. Add adds the products of a quad to `sum`, which Start initialises
+// from the sum of all inputs; Store writes 16 inputs. Weights are stored with an offset
+// of 128.
 #if MNEMON_INT8_VNNI
 
 HWY_INLINE void StoreBytes(const Ints* x, char* to) {
@@ -46,7 +46,8 @@ HWY_INLINE void StoreBytes(const Ints* x, char* to) {
   }
 }
 
-// Unsigned by signed: 128 x too much, for which sums start below zero.
+// Unsigned by signed: the result is 128 times the inputs too large, so sums start that
+// much lower.
 struct Vnni {
   static constexpr const char* kName = "vnni";
   static constexpr int kInputValues = 1;  // vectors that hold a quad of inputs
@@ -59,7 +60,7 @@ struct Vnni {
   static HWY_INLINE Inputs LoadInputs(const char* from) {
     return hn::Set(I(), LoadInt(from));
   }
-  // By name: as intrinsics these need attributes beyond those of the target.
+  // By name: the intrinsics need attributes beyond those of the target.
   static HWY_INLINE void Add(const Weights& w, const Inputs& x, Ints& sum) {
 #if HWY_TARGET == HWY_AVX2
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(w.raw), "x"(x.raw));
@@ -71,8 +72,8 @@ struct Vnni {
   static int32_t Start(int32_t sum) { return -128 * sum; }
 };
 
-// Two products at once in 16 bits: the size of an input, which is unsigned, by the
-// weight with the sign of the input. Both are within +-127, so that nothing saturates.
+// Two products at once in 16 bits: the magnitude of an input, unsigned, by the weight
+// with the sign of the input. Both are within +-127, so that nothing saturates.
 struct Pairs {
   static constexpr const char* kName = "pairs";
   static constexpr int kInputValues = 2;
@@ -107,7 +108,7 @@ using AnyInt8 = Pairs;
 
 #else
 
-// One after the other, in 32 bits.
+// One product at a time, in 32 bits.
 struct Single {
   static constexpr const char* kName = "single";
   static constexpr int kInputValues = 1;
@@ -132,7 +133,7 @@ struct Single {
   static int32_t Start(int32_t /*sum*/) { return 0; }
 
  private:
-  // The byte that `kShift` brings to the top.
+  // The byte that a shift by `kShift` moves to the top.
   template <int kShift>
   static HWY_INLINE Ints Byte(Ints quad) {
     return hn::ShiftRight<24>(hn::ShiftLeft<kShift>(quad));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ways in which a target can multiply int8, simd_int8.cc. Included once per target
-// by Highway.
+// Int8 implementations of a target, see simd_int8.cc. Included once per target by
+// Highway.
 #if defined(MNEMON_SIMD_INT8_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_SIMD_INT8_INL_H
 #undef MNEMON_SIMD_INT8_INL_H
@@ -12,7 +12,7 @@
 
 #include "model/compute/int8_rows.h"
 
-// Targets with a form of vpdpbusd that some of their processors have.
+// Targets with a form of vpdpbusd that only some of their processors have.
 #undef MNEMON_INT8_VNNI
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define MNEMON_INT8_VNNI 1
@@ -23,7 +23,7 @@
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// What every processor of the target has.
+// For every processor of the target.
 extern const Int8Kernels kAnyInt8;
 #if MNEMON_INT8_VNNI
 // REQUIRES: HasVnni().

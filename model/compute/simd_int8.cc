@@ -31,17 +31,17 @@ constexpr int kTileRows = kParts == 1                             ? 12
                           : kParts <= 4                           ? 4
                                                                   : 1;
 
-// Inputs whose weights stay in the first cache while all rows meet them.
+// Inputs whose weights stay in the L1 cache while they are multiplied with all rows.
 constexpr int64_t kDepth = 512;
 
 // Slices of equal width.
 struct Stretch {
   int64_t first = 0;  // counted from the first slice of the product
   int64_t count = 0;
-  int64_t quads = 0;  // of each
+  int64_t quads = 0;  // of each slice
 };
 
-// Adds to totals [kRows][kPanels][16]. A function of its own: there the sums and the
+// Adds to totals [kRows][kPanels][16]. A separate function, so that the sums and the
 // addresses of all rows stay in registers.
 template <class Dot, int kRows, int kPanels>
 HWY_NOINLINE void AddTile(const Int8Product& product, const Stretch& stretch,
@@ -142,8 +142,8 @@ HWY_INLINE void AddTileOf(int64_t rows, const Int8Product& product,
   AddTile<Dot, kMost, kPanels>(product, stretch, row, panel, totals, total_stride);
 }
 
-// One row with all panels, as many at once as there are, or all rows with a few panels
-// in tiles of like size.
+// One row with all panels, as many at a time as possible, or all rows with a few panels
+// in tiles of similar size.
 template <class Dot>
 void AddStretch(const Int8Product& product, const Stretch& stretch) {
   const int64_t rows = product.room.rows, total_stride = product.panels * kPanel;
@@ -191,8 +191,8 @@ void Multiply(const Int8Product& product) {
 
 template <class Dot>
 float Quantise(const float* x, int64_t count, char* to) {
-  // As integers, sizes have the order that they have as floats, infinity and what is no
-  // number above all others.
+  // As integers, magnitudes have the order of the floats; infinity and NaN come above
+  // all.
   Ints most = hn::Zero(I());
   const Ints size = hn::Set(I(), 0x7FFFFFFF);
   for (int64_t i = 0; i < count; i += 16) {
@@ -212,7 +212,7 @@ float Quantise(const float* x, int64_t count, char* to) {
     const V16 some = LoadSome16(x + i, count - i);
     Ints q[kParts];
     for (int p = 0; p < kParts; ++p) {
-      // Not beyond 127: amax x (127 / amax) is less than 127.5.
+      // Never beyond 127: amax x (127 / amax) is less than 127.5.
       q[p] = zero ? hn::Zero(I()) : hn::NearestInt(hn::Mul(some.v[p], inverse));
       sums = hn::Add(sums, q[p]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Linear and Parts of kernels.h with a matrix of int8, but for their ends. Included
-// once per target by Highway.
+// Linear and Parts of kernels.h with an int8 matrix, except for storing results.
+// Included once per target by Highway.
 #if defined(MNEMON_SIMD_INT8_LINEAR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_SIMD_INT8_LINEAR_INL_H
 #undef MNEMON_SIMD_INT8_LINEAR_INL_H
@@ -34,7 +34,7 @@ class Int8Rows {
         scales_(memory + rows * room_.row_bytes / 4) {}
 
   const float* scales(int64_t row) const { return scales_ + row * slices_.size(); }
-  // Behind all of it.
+  // End of the memory in use.
   float* end() const { return scales_ + room_.rows * room_.slices; }
 
   // `x`: all inputs of the row.
@@ -47,8 +47,8 @@ class Int8Rows {
     }
   }
 
-  // With another matrix of these slices. Without `scaled` totals are sums of integers,
-  // of one slice.
+  // Multiplies by a matrix with these slices. Without `scaled`, totals are sums of
+  // integers of one slice.
   template <class Ending>
   void Multiply(Part slices, bool scaled, Share share, float* totals,
                 const Ending& ending) const {

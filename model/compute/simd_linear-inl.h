@@ -108,7 +108,7 @@ void PartsOfInt8(const Int8Kernels& kernels, const PartsCall& call, Share share,
   Int8Rows rows(kernels, call.rows, call.weights, call.slices, scratch);
   for (int64_t r = 0; r < call.rows; ++r) {
     rows.Set(r, call.in.row(r));
-    // All workers have the same ones.
+    // The same for all workers.
     if (call.each && share.index == 0) {
       std::copy_n(rows.scales(r), call.slices.size(), call.scales.row(r));
     }
@@ -125,7 +125,7 @@ void PartsOfInt8(const Int8Kernels& kernels, const PartsCall& call, Share share,
   }
 }
 
-// Every worker norms all rows itself, and makes int8 of them: cheaper than to wait for
+// Every worker norms and quantises all rows itself, which is cheaper than waiting for
 // the others.
 template <const Int8Kernels& kInt8>
 void Linear(const LinearCall& call, Share share, float* scratch) {

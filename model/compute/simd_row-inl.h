@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 
 // Panels that one row keeps in flight. Four chains keep the units of AVX-512 busy; with
 // eight an AMD Zen 4 reads fp32 2 % (XS) to 5 % (S) slower, and bf16, which it also has
-// to widen, 2 % (XS) faster. Numbers one by one have no chains to keep.
+// to widen, 2 % (XS) faster. Scalar targets have no chains.
 template <class Format>
 constexpr int kRowPanels = kParts == 16                   ? 1
                            : kParts > 1                   ? 6
@@ -95,7 +95,7 @@ HWY_INLINE void RowPanelsOf(int64_t panels, const float* x, int64_t panel,
   RowPanels<Format, kMost>(x, panel, ending);
 }
 
-// In groups of like size: a small one at the end would leave the arithmetic units idle.
+// In groups of similar size: a small one at the end would leave arithmetic units idle.
 template <class Format, class Ending>
 void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
   constexpr int kMost = kRowPanels<Format>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Slices of packed float weights, and where the sums over them go. Included once per
-// target by Highway.
+// Slices of packed float weights, and destinations of the sums over them. Included once
+// per target by Highway.
 #if defined(MNEMON_SIMD_SLICES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_SIMD_SLICES_INL_H
 #undef MNEMON_SIMD_SLICES_INL_H
@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// How weights are stored, for two inputs k and k + 1 of a slice together, k even.
-// Before(k): what lies in a slice of a panel before them.
+// A storage format, which reads two inputs k and k + 1 of a slice together, k even.
+// Before(k): size of what precedes them in a slice of a panel.
 struct Fp32 {
   using Stored = float;
   static int64_t Before(int64_t k) { return k * kPanel; }
@@ -37,7 +37,7 @@ HWY_INLINE bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
   return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
 }
 
-// Where the sums of a Linear go. `factor`: multiply what lies in the output already.
+// Stores the sums of a Linear. `factor`: multiplies the existing output.
 struct LinearEnding {
   const LinearCall& call;
   const MatrixView& matrix;
@@ -69,12 +69,12 @@ struct LinearEnding {
   }
 };
 
-// Where those of Parts go, as they are.
+// Stores the sums of Parts, without scaling.
 struct PartEnding {
   const PartsCall& call;
   const MatrixView& matrix;
   Part some;
-  float* out;         // of row 0 and the first slice
+  float* out;         // row 0 and the first slice
   bool each = false;  // slice by slice
 
   Part slices() const { return some; }

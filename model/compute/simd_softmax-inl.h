@@ -37,7 +37,7 @@ void Norm(const NormCall& call, Share share) {
   }
 }
 
-// Keys j .. j+15 of row r as they enter the softmax; what takes no part is -infinity.
+// Keys j .. j+15 of row r as they enter the softmax; -infinity if a key takes no part.
 HWY_INLINE V16 BiasedScores(const SoftmaxCall& call, int64_t r, int64_t j) {
   const int64_t query = call.query + r;
   const int64_t seen = call.causal ? std::min(call.keys, query + 1) : call.keys;
@@ -81,7 +81,7 @@ void Softmax(const SoftmaxCall& call, Share share) {
       const int64_t left = call.keys - j;
       const V16 weight = Exp16(Sub(LoadSome16(row + j, left), top));
       StoreSome16(weight, row + j, left);
-      // The last block has zeros where there are no keys.
+      // The last block has zeros beyond the last key.
       total = Add(total, left < 16 ? LoadSome16(row + j, left) : weight);
     }
     const V16 sum = Set16(Sum16(total));

@@ -17,42 +17,43 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Tile of several rows: panels and rows whose sums stay in registers.
+// Panels and rows of a tile whose sums stay in registers.
 constexpr int kTilePanels = kParts == 1 ? 2 : 1;
 constexpr int kTileRows = kParts == 1 ? 12 : kParts < 16 ? 6 : 2;
 
-// Inputs whose part of a panel stays in the first cache while all rows meet it.
+// Inputs whose part of a panel stays in the L1 cache while it is multiplied with all
+// rows.
 constexpr int64_t kDepth = kScratchInputs;
 
-// Some inputs of a few panels in float32: whole slices, or a part of one, whose sums go
-// on where they were left.
+// Some inputs of a few panels in float32: whole slices, or a part of one, whose sums
+// continue from the part before.
 struct Stretch {
   int64_t begin = 0;  // of the inputs
   int64_t count = 0;  // of inputs, of each slice
   int64_t slices = 1;
-  bool first = false;               // totals begin with the first slice of it
-  bool begins = true, ends = true;  // a slice, both unless it is a part of one
+  bool first = false;               // totals start with its first slice
+  bool begins = true, ends = true;  // a slice; both unless it is a part of one
   const float* weights = nullptr;   // of input `begin`, first panel
   int64_t size = 0;                 // from panel to panel
-  int64_t jump = 0;                 // from the end of a slice to the next one
-  // What comes next as it is stored, likewise: where, and bytes from panel to panel and
-  // from input to input.
+  int64_t jump = 0;                 // from the end of a slice to the next
+  // The following stored data: its address, and bytes from panel to panel and from
+  // input to input.
   const char* next = nullptr;
   int64_t next_size = 0;
   int64_t next_step = 0;
 };
 
-// What a tile asks for ahead of its use: bytes from `at` on, `step` for each of its own
-// inputs. The tiles of a stretch share what comes next, so that it is near when its
-// turn comes and memory is never asked for much at once. With few rows there is one
-// tile for several panels: then memory sets the pace, and the processor itself fetches
-// ahead.
+// Prefetches of a tile: bytes from `at` on, `step` for each of its own inputs. The
+// tiles of a stretch share the prefetches of the following data, so that it is in cache
+// in time and memory never gets many requests at once. With few rows there is one tile
+// for several panels: then memory bandwidth is the limit, and the hardware prefetcher
+// suffices.
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
 
   Ahead(const Stretch& stretch, int64_t panels, int64_t tile, int64_t tiles) {
-    // Tiles that share a panel: each asks for some bytes for each of its inputs.
+    // Most tiles that share a panel; each prefetches some bytes for each of its inputs.
     constexpr int64_t kMost = 8;
     const int64_t panel = tile % panels, before = tile / panels;
     const int64_t together = std::min(kMost, (tiles - panel + panels - 1) / panels);
@@ -63,9 +64,9 @@ struct Ahead {
   }
 };
 
-// Adds to totals [kRows][kPanels][16]; sums that a stretch leaves unfinished are kept
-// behind them, at `pending`. A function of its own: there the sums and the addresses of
-// all rows stay in registers.
+// Adds to totals [kRows][kPanels][16]; unfinished sums of a stretch are kept after
+// them, at `pending`. A separate function, so that the sums and the addresses of all
+// rows stay in registers.
 template <int kRows, int kPanels>
 HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch,
                           Ahead ahead, float* totals, float* pending) {
@@ -79,8 +80,8 @@ HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch
   }
   const float* at = stretch.weights;
   const int64_t size = stretch.size, count = stretch.count;
-  // Three rows share one moving address: there are not enough registers for one a row,
-  // which the compiler would make of them if it saw what they have in common.
+  // Three rows share one moving address: there are not enough registers for one address
+  // per row, which the compiler would use if it saw the relation.
   constexpr int kBases = (kRows + 2) / 3;
   const float* base[kBases];
 #pragma GCC unroll 16
@@ -141,8 +142,9 @@ HWY_INLINE void AddTileOf(int64_t rows, const float* x, int64_t stride,
   AddTile<kMost, kPanels>(x, stride, stretch, ahead, totals, pending);
 }
 
-// Adds a stretch to the totals of all rows, [rows][kPanels][16], in tiles of like size:
-// a small one at the end would leave the arithmetic units idle. `pending` is as large.
+// Adds a stretch to the totals of all rows, [rows][kPanels][16], in tiles of similar
+// size: a small one at the end would leave arithmetic units idle. `pending` is as
+// large.
 template <int kPanels>
 void AddStretch(const ConstRows& in, int64_t rows, const Stretch& stretch,
                 float* totals, float* pending) {
@@ -165,7 +167,7 @@ void Widen(const typename Format::Stored* from, int64_t inputs, float* to) {
 }
 
 // Cuts the inputs of some slices of a matrix into stretches of at most kDepth: whole
-// slices as long as they fit, else parts of one.
+// slices while they fit, else parts of one.
 class Stretches {
  public:
   Stretches(const MatrixView& matrix, Part slices)
@@ -176,7 +178,7 @@ class Stretches {
 
   bool done() const { return begin_ == end_; }
 
-  // The next one; false: there is none.
+  // The next stretch; false at the end.
   bool Next(Stretch& stretch) {
     if (done()) return false;
     const int64_t within = begin_ % slice_;
@@ -203,8 +205,8 @@ class Stretches {
   int64_t begin_;
 };
 
-// Sums of all rows with `kPanels` panels. The weights are float32, or become so stretch
-// by stretch in `wide` [kPanels][kDepth + 1][16].
+// Sums of all rows with `kPanels` panels. The weights are float32, or are widened
+// stretch by stretch into `wide` [kPanels][kDepth + 1][16].
 template <class Format, int kPanels, class Ending>
 void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
                 float* wide, const Ending& ending) {

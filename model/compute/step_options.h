@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The options of a step form or a predictor: how it computes, and where its weights
-// come from.
+// Options of a step form or a predictor: how it computes, and the source of its
+// weights.
 #pragma once
 
 #include "model/compute/kernels.h"
@@ -12,13 +12,13 @@ struct CpuOperations;
 class DeviceDriver;
 class ThreadPool;
 
-// Operations, pool and device must outlive what is made with them; weights are packed
+// Operations, pool and device must outlive what is made with them. Weights are packed
 // on the pool.
 struct StepOptions {
-  WeightFormat format = WeightFormat::kFp32;  // of the model, see MatrixFormat
+  WeightFormat format = WeightFormat::kFp32;  // the model's; see MatrixFormat
   const CpuOperations* operations = nullptr;
   ThreadPool* pool = nullptr;
-  DeviceDriver* device = nullptr;  // that decoders compute on; null: the CPU
+  DeviceDriver* device = nullptr;  // for decoders; null: the CPU
   WeightStream stream = {};
 };
 

@@ -14,7 +14,7 @@
 namespace mnemon {
 namespace {
 
-// What one thread packs at once, about.
+// Approximate amount that one thread packs at a time.
 constexpr int64_t kPartFloats = int64_t{1} << 16;
 
 }  // namespace
@@ -220,7 +220,7 @@ NormView StepWeights::Norm(const std::string& base, const mnemon::Norm& norm) {
 
 void StepWeights::Pack() {
   std::ranges::stable_sort(parts_, std::less<>(), &Part::end);
-  // Where the weights begin that part i and those behind it read.
+  // Start of the weights that part i and later parts read.
   std::vector<const std::byte*> needed(parts_.size());
   for (size_t i = parts_.size(); i-- > 0;) {
     needed[i] = parts_[i].begin;
@@ -231,7 +231,7 @@ void StepWeights::Pack() {
   std::mutex mutex;
   // Guarded by mutex:
   std::vector<bool> done(parts_.size());
-  size_t first = 0;  // that is not done
+  size_t first = 0;  // first part that is not done
   std::atomic<size_t> next = 0;
   const auto work = [&](int) {
     for (size_t i = next++; i < parts_.size(); i = next++) {
@@ -244,7 +244,7 @@ void StepWeights::Pack() {
         done[i] = true;
         if (!done[first]) continue;
         while (first < parts_.size() && done[first]) ++first;
-        begin = parts_[first - 1].end;  // what lies behind it may not be there
+        begin = parts_[first - 1].end;  // data after it may not be loaded
         if (first < parts_.size())
           begin = std::min(begin, needed[first], std::less<>());
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The weights of a step form: found among the views of a model by name and packed.
+// The weights of a step form, found by name among the views of a model and packed.
 #pragma once
 
 #include <cstddef>
@@ -18,46 +18,45 @@
 
 namespace mnemon {
 
-// A linear map whose outputs are those of heads, and how many of them a group has.
+// A linear map whose outputs belong to heads, and the number of them per group.
 struct HeadRows {
   std::string base;
   int64_t heads = 1;
 };
 
-// Names as of TensorsOf. First a step form asks for what it needs
-// and gets where it will be; then Pack() writes all of it, in parts on all threads of
-// the pool, in the order in which the weights are read. What the views show must
+// Names are those of TensorsOf. First, a step form asks for weights and gets the
+// addresses that they will have; then Pack() writes them all, in parts on all threads
+// of the pool, in the order in which the weights are read. The data of the views must
 // outlive Pack, and is not needed afterwards.
 class StepWeights {
  public:
   StepWeights(const TensorViews& views, const StepOptions& options);
 
-  // Their data may be read by what Pack calls alone. Null when there is none of that
-  // name.
+  // Only functions called by Pack may read their data. Null if there is no such tensor.
   const TensorView* Find(std::string_view name) const;
-  // REQUIRES: there is one.
+  // REQUIRES: the tensor exists.
   const TensorView& Get(std::string_view name) const;
 
-  // base.weight [N, K] and base.bias, as far as it is there, of each base one below
-  // the other.
+  // The rows of base.weight [N, K] and, if present, base.bias of all bases,
+  // concatenated.
   MatrixView Linear(const std::vector<std::string>& bases, const MatrixUse& use = {});
-  // The same with the rows of each head in panels of their own and those of a group of
-  // heads together, the first map's first: GroupStride(maps, head_width) outputs for
-  // each group.
+  // The same with the rows of each head in panels of their own, grouped by groups of
+  // heads, the first map's first: GroupStride(maps, head_width) outputs per group.
   MatrixView ByHead(const std::vector<HeadRows>& maps, int64_t head_width,
                     const MatrixUse& use = {});
   static int64_t GroupStride(std::span<const HeadRows> maps, int64_t head_width);
-  // Whether it loses nothing in bfloat16, as the file has it.
+  // Whether the tensor, as stored, loses nothing in bfloat16.
   bool IsBf16(std::string_view name) const;
-  // base.weight in bfloat16 whatever the others are. REQUIRES: IsBf16.
+  // base.weight in bfloat16, independent of other weights. REQUIRES: IsBf16.
   MatrixView Bf16Table(const std::string& base);
-  // As it is, in float32.
+  // The tensor in float32.
   const float* Table(std::string_view name) { return Raised(name, 0.0f); }
-  // No gain where nothing is applied.
+  // No gain if nothing is applied.
   NormView Norm(const std::string& base, const mnemon::Norm& norm = {});
-  // Makes room at once.
+  // Allocates at once.
   float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
-  // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
+  // Has Pack call `fill`, which reads `sources`; their data may not be available
+  // before.
   void Later(const std::vector<std::span<const std::byte>>& sources,
              std::function<void()> fill);
 
@@ -68,14 +67,14 @@ class StepWeights {
  private:
   MatrixView Room(const std::vector<std::string>& bases, int64_t outputs,
                   const MatrixUse& use);
-  // A table whose numbers are `more` larger.
+  // A table whose numbers are increased by `more`.
   const float* Raised(std::string_view name, float more);
-  // Has Pack fill in a base whose pieces, of so many rows, lie apart: piece i begins at
+  // Has Pack fill in a base in pieces of `piece` rows that lie apart: piece i starts at
   // output at(i).
   void FillLater(const MatrixView& room, const std::string& base, int64_t piece,
                  const std::function<int64_t(int64_t)>& at);
 
-  // Part of what Pack does: reads weights from `begin` to `end`.
+  // A part of Pack's work, which reads weights from `begin` to `end`.
   struct Part {
     std::function<void()> fill;
     const std::byte* begin = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tensors of model.safetensors as our families name them; those of any description
-// are TensorsOf (model/description). Import maps foreign names to these. Linear weights
-// are [out, in].
+// Names of the tensors of model.safetensors in our families; for any description see
+// TensorsOf (model/description). Import maps foreign names to these. Linear weights are
+// [out, in].
 //
 //   embed.weight                    [V, D]     token embedding
 //   positions.weight                [P, D]     causal and encoder, learned positions
@@ -25,7 +25,7 @@
 //   logits.norm                     [V]        encoder with norm_logits
 //
 // norm, output, in, factor, out and head stand for a .weight of that shape and a .bias
-// of its first dimension. An int8 checkpoint has for each int8 matrix x.weight a tensor
+// of its first dimension. In an int8 checkpoint, each int8 matrix x.weight has a tensor
 // x.weight.scale [out].
 #pragma once
 
@@ -45,7 +45,7 @@ inline constexpr char kHeadIn[] = "head.in";
 inline constexpr char kHead[] = "head";
 inline constexpr char kLogitsNorm[] = "logits.norm";
 
-// Below "layers.{i}.".
+// Names below "layers.{i}.".
 inline constexpr char kAttnNorm[] = "attn.norm";
 inline constexpr char kQuery[] = "attn.query";
 inline constexpr char kKey[] = "attn.key";
@@ -65,9 +65,9 @@ inline std::string Layer(int64_t i, const char* part) {
 }
 inline std::string Weight(std::string base) { return base.append(".weight"); }
 inline std::string Bias(std::string base) { return base.append(".bias"); }
-// Of the name of a matrix, with its ".weight".
+// `weight` is the name of a matrix, with its ".weight".
 inline std::string Scale(std::string weight) { return weight.append(".scale"); }
-// Of the name of a matrix, with "layers.{i}." before it or without.
+// `base` is the name of a matrix, with or without "layers.{i}.".
 inline bool IsAttention(std::string_view base) {
   return base.find("attn.") != std::string_view::npos;
 }

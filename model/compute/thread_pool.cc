@@ -35,8 +35,8 @@ int Steps(int count) {
 }  // namespace
 
 void ThreadPool::Count::Raise() {
-  // In one order with the sleeper's two steps: either it sees the new value or it is
-  // seen here.
+  // Ordered with the sleeper's two steps: either it sees the new value or it is seen
+  // here.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) {
     syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
@@ -114,7 +114,7 @@ void ThreadPool::Run(Work work, void* context) {
 }
 
 void ThreadPool::Loop(int index) {
-  const IeeeFloatMode mode;  // new threads have that of their maker
+  const IeeeFloatMode mode;  // new threads inherit the creator's
   for (uint32_t round = 0;; ++round) {
     Wait(index, rounds_, round);
     if (ending_) return;
@@ -132,7 +132,7 @@ void ThreadPool::Barrier(int index) {
 }
 
 void ThreadPool::Wait(int index, Count& count, uint32_t old) {
-  // Most waits are shorter than one look at the clock.
+  // Most waits are shorter than reading the clock.
   if (count.Passed(old)) return;
   NoteCore(index);
   if (!SharesCore(index) && count.SpinWhile(old)) return;

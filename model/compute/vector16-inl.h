@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sixteen floats as one value, whatever the width of the machine's vectors, and their
-// functions, which give the same bits on every target (docs/numerics.md). Included once
-// per target by Highway.
+// Sixteen floats as one value, for any vector width of the machine, and functions on
+// them that give the same bits on every target (docs/numerics.md). Included once per
+// target by Highway.
 #if defined(MNEMON_VECTOR16_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_VECTOR16_INL_H
 #undef MNEMON_VECTOR16_INL_H
@@ -55,7 +55,7 @@ HWY_INLINE V16 LoadSome16(const float* from, int64_t count) {
   std::memcpy(some, from, static_cast<size_t>(count) * sizeof(float));
   return Load16(some);
 }
-// Of 16 pairs of bfloat16: those in the lower halves, those in the upper halves.
+// The lower halves, or the upper halves, of 16 pairs of bfloat16.
 HWY_INLINE V16 LoadLowerBf16(const uint32_t* from) {
   const hn::RebindToUnsigned<F> wide;
   V16 out;
@@ -75,8 +75,8 @@ HWY_INLINE V16 LoadUpperBf16(const uint32_t* from) {
   }
   return out;
 }
-// Asks for `count` floats that another core has written, all at once: met one by one,
-// each of their cache lines would be waited for.
+// Prefetches `count` floats that another core has written, all at once: otherwise the
+// cost of each cache line would be paid in turn.
 HWY_INLINE void Fetch(const float* from, int64_t count) {
   for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
 }
@@ -110,7 +110,7 @@ HWY_INLINE V16 Div(const V16& a, const V16& b) {
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::Div(a.v[i], b.v[i]);
   return out;
 }
-// a > b ? a : b, so b where either is NaN.
+// a > b ? a : b, so b if either is NaN.
 HWY_INLINE Vec MaxLanes(Vec a, Vec b) {
 #if HWY_ARCH_X86
   return hn::Max(a, b);  // the instruction's own rule
@@ -125,27 +125,27 @@ HWY_INLINE V16 Max(const V16& a, const V16& b) {
 }
 
 #if HWY_NATIVE_FMA
-// a b + c, in one rounding.
+// a b + c, rounded once.
 HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
   V16 out;
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
   return out;
 }
-// c - a b, in one rounding.
+// c - a b, rounded once.
 HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
   V16 out;
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::NegMulAdd(a.v[i], b.v[i], c.v[i]);
   return out;
 }
 #else
-// The product is exact in double. A sum that is rounded to odd there, of whose 53 bits
-// a float keeps 24, rounds to float as the exact one does (Boldo and Melquiond,
+// The product is exact in double. A sum rounded to odd in double, of whose 53 bits a
+// float keeps 24, rounds to the same float as the exact sum (Boldo and Melquiond,
 // "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to
 // Odd", IEEE Transactions on Computers 57(4), 2008).
 HWY_INLINE float FmaByDouble(float a, float b, float c) {
   const double product = double{a} * b, term = c;
   const double sum = product + term;
-  // What the sum lost (Knuth's TwoSum); NaN where it is not finite.
+  // The error of the sum (Knuth's TwoSum); NaN if it is not finite.
   const double added = sum - product;
   const double lost = (product - (sum - added)) + (term - added);
   int64_t bits;
@@ -157,16 +157,16 @@ HWY_INLINE float FmaByDouble(float a, float b, float c) {
   std::memcpy(&odd, &bits, sizeof(odd));
   return static_cast<float>(odd);
 }
-// A loop over numbers that compilers make vectors of if they do not unroll it before.
+// A loop that compilers vectorise if they do not unroll it first.
 #define MNEMON_EACH(i, count) _Pragma("GCC unroll 1") for (int i = 0; i < (count); ++i)
 
 struct Product {
   float a, b, c;  // a b + c
 };
-// out[i] = product(i), rounded in double and then to float. True where some may differ
-// from the exact one rounded once: only where the sum in double lies in the middle of
-// two floats, its bits behind the 24 of a float being 1 0...0. (The upper halves of
-// doubles are looked at too, for speed; few have these bits.) REQUIRES: no sum is
+// out[i] = product(i), rounded to double and then to float. Returns true if some may
+// differ from the exact result rounded once: only if the sum in double is halfway
+// between two floats, its bits after the 24 of a float being 1 0...0. (For speed, only
+// the upper halves of doubles are examined; few have these bits.) REQUIRES: no sum is
 // below 2^-126, where floats have fewer bits.
 template <class ProductAt>
 HWY_INLINE bool FmaTwice(const ProductAt& product, float* out) {
@@ -182,11 +182,11 @@ HWY_INLINE bool FmaTwice(const ProductAt& product, float* out) {
   MNEMON_EACH(i, 16) out[i] = static_cast<float>(sum[i]);
   return middle != 0;
 }
-// out[i] = product(i), in one rounding.
+// out[i] = product(i), rounded once.
 template <class ProductAt>
 HWY_INLINE void FmaEach(const ProductAt& product, float* out) {
   const bool middle = FmaTwice(product, out);
-  // Or rounded from one that is: subnormal.
+  // Or if the sum is subnormal.
   uint32_t small = 0;
   MNEMON_EACH(i, 16) small |= out[i] >= -0x1p-126f && out[i] <= 0x1p-126f ? 1u : 0u;
   if (HWY_UNLIKELY(middle || small != 0)) {
@@ -196,7 +196,7 @@ HWY_INLINE void FmaEach(const ProductAt& product, float* out) {
     }
   }
 }
-// a b + c, in one rounding.
+// a b + c, rounded once.
 HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
   HWY_ALIGN float x[16], y[16], z[16], out[16];
   Store16(a, x);
@@ -205,7 +205,7 @@ HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
   FmaEach([&](int i) { return Product{x[i], y[i], z[i]}; }, out);
   return Load16(out);
 }
-// c - a b, in one rounding.
+// c - a b, rounded once.
 HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
   HWY_ALIGN float x[16], y[16], z[16], out[16];
   Store16(a, x);
@@ -216,7 +216,7 @@ HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
 }
 #endif
 
-// +0 in place of numbers below kSmallest in size; NaN stays.
+// Replaces numbers below kSmallest in magnitude by +0; NaN stays.
 HWY_INLINE Vec FlushLanes(Vec x) {
   return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), hn::Set(F(), kSmallest)), x);
 }
@@ -230,7 +230,7 @@ HWY_INLINE V16 Abs(const V16& a) {
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::Abs(a.v[i]);
   return out;
 }
-// Where s is negative, no; else yes.
+// `no` if s is negative, else `yes`.
 HWY_INLINE V16 IfNegative(const V16& s, const V16& no, const V16& yes) {
   V16 out;
   for (int i = 0; i < kParts; ++i) {
@@ -239,12 +239,12 @@ HWY_INLINE V16 IfNegative(const V16& s, const V16& no, const V16& yes) {
   return out;
 }
 
-// NaN where x is NaN or infinite, else +0.
+// NaN if x is NaN or infinite, else +0.
 HWY_INLINE V16 NotFinite(const V16& x) { return Sub(x, x); }
 
 HWY_INLINE float First16(const V16& x) { return hn::GetLane(x.v[0]); }
 
-// Lanes 8, 4, 2, 1 apart.
+// Adds lanes 8, 4, 2, 1 apart.
 HWY_INLINE float Sum16(V16 x) {
   for (int apart = kParts / 2; apart > 0; apart /= 2) {
     for (int i = 0; i < apart; ++i) x.v[i] = hn::Add(x.v[i], x.v[i + apart]);
@@ -277,7 +277,7 @@ constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2Upper = 0.693145751953125f, kLn2Lower = 1.42860677e-6f;
 constexpr float kExpTerms[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
                                1.0f / 6,    0.5f,       1.0f,       1.0f};
-// e^x for x <= 88, zero where that is below kSmallest, NaN for NaN: x = n ln 2 + r, a
+// e^x for x <= 88, zero if that is below kSmallest, NaN for NaN: x = n ln 2 + r, a
 // polynomial in r (Taylor to r^7, below 1 ulp for |r| <= ln 2 / 2), times 2^n.
 #if HWY_NATIVE_FMA
 HWY_INLINE V16 Exp16(const V16& x) {
@@ -302,7 +302,7 @@ HWY_INLINE V16 Exp16(const V16& x16) {
   constexpr float kWhole = 0x1.8p23f;  // floats from 2^23 on have no fraction
   HWY_ALIGN float x[16], n[16], r[16], p[16];
   Store16(x16, x);
-  // Exact in double but for the roundings to float.
+  // Exact in double except for the roundings to float.
   MNEMON_EACH(i, 16) {
     r[i] = x[i] > -40.0f ? x[i] : -40.0f;
     n[i] = (r[i] * kLog2E + kWhole) - kWhole;

@@ -23,14 +23,15 @@ void Read(const StoredRows& part, int64_t first, int64_t rows, int64_t width, To
   for (int64_t r = first; r < first + rows; ++r) {
     const std::byte* const from = part.data + r * part.row_step * kSize;
     if (part.column_step == 1) {
-      read_row(from, kSize);  // a loop of a step that the compiler knows
+      read_row(from, kSize);  // a loop with a step known to the compiler
     } else {
       read_row(from, part.column_step * kSize);
     }
   }
 }
 
-// Calls read(part, first row of it, rows, to) for the parts that have some of the rows.
+// Calls read(part, first row of it, rows, to) for the parts that contain some of the
+// rows.
 template <class To, class ReadPart>
 void EachPart(const TensorView& view, int64_t first, int64_t rows, To* to,
               const ReadPart& read) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Weights and carries as the rest of the system sees them: names, shapes and numbers,
-// without torch, perhaps still being read.
+// Weights and carries without torch: names, shapes and numbers, which may still be
+// loading.
 #pragma once
 
 #include <bit>
@@ -13,13 +13,13 @@
 
 namespace mnemon {
 
-// How a file stores a number.
+// Number format in a file.
 enum class StoredNumber : uint8_t { kFp32, kBf16, kFp16 };
 float FloatOfBf16(uint16_t bits);
 float FloatOfFp16(uint16_t bits);
 
-// Rows as a file has them: number c of row r lies r row_step + c column_step numbers
-// behind `data`, at any address.
+// Rows in a file: number c of row r is r row_step + c column_step numbers after `data`,
+// at any address.
 struct StoredRows {
   const std::byte* data = nullptr;
   StoredNumber number = StoredNumber::kFp32;
@@ -27,18 +27,18 @@ struct StoredRows {
   int64_t row_step = 0, column_step = 1;
 };
 
-// A view of a row-major tensor, float32 or, as a matrix [out, in], int8, whose owner
-// keeps it alive and unchanged for as long as the view is used.
+// A view of a row-major tensor: float32 or, as a matrix [out, in], int8. Its owner must
+// keep it alive and unchanged while the view is used.
 struct TensorView {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
-  // In place of `data`: numbers of at most 127 in size, and what 1 stands for, [out]
-  // float32 at any address.
+  // Alternative to `data`: numbers of at most 127 in magnitude, and the value of 1 for
+  // each row, [out] float32 at any address.
   const int8_t* int8 = nullptr;
   const std::byte* scales = nullptr;
-  // In place of `data`: rows of a file, those of one part below those of another. The
-  // numbers of a vector are rows of one number.
+  // Alternative to `data`: rows of a file, in consecutive parts. The numbers of a
+  // vector are rows of one number.
   std::vector<StoredRows> stored;
 
   int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
@@ -51,18 +51,18 @@ struct TensorView {
   std::span<const float> values() const { return {data, count()}; }
 };
 
-// Rows of a view of floats, stored in whatever way, as float32. REQUIRES: it has them.
+// Reads rows of a view of floats, in any storage, as float32. REQUIRES: the rows exist.
 void ReadRows(const TensorView& view, int64_t first, int64_t rows, float* to);
-// Whether all of its numbers are stored in bfloat16.
+// Whether all its numbers are stored in bfloat16.
 bool IsStoredBf16(const TensorView& view);
-// The same as ReadRows, as they are. REQUIRES: IsStoredBf16.
+// Like ReadRows, in bfloat16. REQUIRES: IsStoredBf16.
 void ReadBf16Rows(const TensorView& view, int64_t first, int64_t rows, uint16_t* to);
-// What these read then.
+// The bytes that these functions read for the same rows.
 std::vector<std::span<const std::byte>> BytesOfRows(const TensorView& view,
                                                     int64_t first, int64_t rows);
 
-// Whether none is NaN or infinite. Without a branch, so that the loop is compiled to
-// vector instructions.
+// Whether no number is NaN or infinite. Free of branches, so that the loop is
+// vectorised.
 inline bool AllFinite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t found = 0;
@@ -73,24 +73,24 @@ inline bool AllFinite(std::span<const float> values) {
   return found == 0;
 }
 
-// What a tensor is to be.
+// Name and shape that a tensor must have.
 struct TensorShape {
   std::string name;
   std::vector<int64_t> shape;
-  bool int8 = false;       // else float32
-  bool quantises = false;  // a matrix that is int8 where the model is
+  bool int8 = false;       // false: float32
+  bool quantises = false;  // a matrix that is int8 if the model is
 };
 
 using TensorViews = std::vector<TensorView>;
 
-// How weights that are read while they are packed are waited for and given back: in the
-// order of their addresses, best. Empty functions: all is there and stays. Called by
-// several threads at once.
+// Access to weights that are still being read while they are packed, best in the order
+// of addresses. Empty functions: all weights are loaded and stay. Called by several
+// threads at once.
 struct WeightStream {
-  // Waits until what lies before `end` is there. What could not be read is zeros, which
-  // whoever reads finds out.
+  // Waits until everything before `end` is loaded. What could not be read is zeros; the
+  // reader detects this.
   std::function<void(const void* end)> await;
-  // What lies before `begin` is read no more.
+  // Tells that nothing before `begin` is read any more.
   std::function<void(const void* begin)> release_before;
 };
 

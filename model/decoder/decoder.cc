@@ -154,7 +154,7 @@ int64_t LogitsRows(std::span<const Segment> segments) {
 absl::Status CheckSegments(std::span<const Segment> segments, int64_t vocab,
                            const StateArena& arena, bool draws,
                            const IntrospectionFields& introspection) {
-  // Kept from call to call: a step allocates nothing once it is warm.
+  // Kept between calls: a step does not allocate once it is warm.
   static thread_local std::vector<int32_t> slots;
   slots.clear();
   for (const Segment& segment : segments) {

@@ -9,7 +9,7 @@
 namespace mnemon {
 namespace {
 
-// Of a layer and head, beside its weights, in a message: at most.
+// Most bytes per layer and head in a message, besides its weights.
 constexpr int64_t kReadBytes = 32;
 
 }  // namespace
@@ -31,7 +31,7 @@ int64_t BytesOf(const Introspection& introspection) {
 
 int64_t MostSeen(const StateSpec& spec, int64_t end) {
   if (!spec.growing()) return 0;
-  // A query may see itself beside a ring.
+  // With a ring, a query may see itself as well.
   return std::min(end, spec.capacity() + 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A view into a model at one token: what the step of the token read, and what it wrote.
-// Numbers to look at: float32, deterministic, but not part of what a numerics_id names.
+// Introspection of a model at one token: what the step of the token read and wrote.
+// Numbers for display: float32, deterministic, but not covered by the numerics_id.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct IntrospectionFields {
   bool operator==(const IntrospectionFields&) const = default;
 };
 
-// As users name them.
+// Field names in user interfaces.
 struct IntrospectionField {
   std::string_view name;
   bool IntrospectionFields::*field;
@@ -36,40 +36,42 @@ inline constexpr IntrospectionField kIntrospectionFields[] = {
     {"memory_reads", &IntrospectionFields::memory_reads},
     {"update_norms", &IntrospectionFields::update_norms},
     {"state_norms", &IntrospectionFields::state_norms}};
-// "hidden_state, memory_reads, update_norms, state_norms"; of those that are set.
+// Names of the fields that are set: "hidden_state, memory_reads, update_norms,
+// state_norms".
 std::string NamesOf(const IntrospectionFields& fields);
 
-// Attention over the positions that a token saw, the same ones in all layers and heads.
+// Attention over the positions that a token saw, which are the same in all layers and
+// heads.
 struct MemoryReads {
   int64_t layers = 0;
   int64_t heads = 0;
-  int64_t first_index = 0;     // absolute, of the first position
-  int64_t positions = 0;       // 0: it saw none
-  std::vector<float> weights;  // [L, H, positions]; of a layer and head they sum to 1
+  int64_t first_index = 0;     // absolute index of the first position
+  int64_t positions = 0;       // 0: none were seen
+  std::vector<float> weights;  // [L, H, positions]; sum to 1 per layer and head
 
   bool operator==(const MemoryReads&) const = default;
 };
 
 struct Introspection {
-  IntrospectionFields fields;       // those that are wanted; the others are empty
+  IntrospectionFields fields;       // wanted fields; the others are empty
   std::vector<float> hidden_state;  // [D], normed: the head's input
   MemoryReads memory_reads;
-  // Of fast weights [L, H]: the Frobenius norm of the change that the token made to W,
-  // and that of W behind it.
+  // Of fast weights [L, H]: the Frobenius norms of the token's change to W, and of W
+  // after it.
   std::vector<float> update_norms;
   std::vector<float> state_norms;
 
   bool operator==(const Introspection&) const = default;
 };
 
-// That it holds in memory.
+// Memory that it holds.
 int64_t BytesOf(const Introspection& introspection);
 
-// Most positions that a token can see among the first `end` of a session.
+// Most positions that a token among the first `end` of a session can see.
 int64_t MostSeen(const StateSpec& spec, int64_t end);
 
-// Bytes that an introspection of a token that sees `positions` takes in a message, at
-// most; INT64_MAX where they would be beyond that.
+// Most bytes that an introspection of a token that sees `positions` takes in a message;
+// INT64_MAX on overflow.
 int64_t IntrospectionBytes(const ModelDescription& model,
                            const IntrospectionFields& fields, int64_t positions);
 

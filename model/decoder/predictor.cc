@@ -23,14 +23,14 @@ absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
 int64_t PredictMultiplyAdds(const ModelDescription& model, int64_t batch, int64_t time,
                             AttentionMaps maps) {
   const Saturating width = model.width, rows = Saturating(batch) * time;
-  // Of one row.
+  // Cost of one row.
   Saturating row = width * width + width * model.vocab;
   for (const std::vector<SubLayer>& layer : model.layers) {
     for (const SubLayer& sub : layer) {
       if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
         row += Saturating(feed->gated ? 3 : 2) * width * feed->hidden;
       } else if (const auto* attention = std::get_if<Attention>(&sub.block)) {
-        // Four projections, scores and the sum over values.
+        // Four projections, scores and the weighted sum of values.
         const Saturating all = Saturating(attention->heads) * attention->width;
         row += Saturating(4) * width * all + Saturating(2) * all * time;
         // Maps of the notebook: two more projections and scores.

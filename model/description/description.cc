@@ -15,8 +15,8 @@
 namespace mnemon {
 namespace {
 
-// Of one size, far beyond what is served here; and of all numbers of a model, far below
-// what overflows.
+// Limits: a single size, far beyond what is served; and all numbers of a model, far
+// below overflow.
 constexpr int64_t kMostSize = int64_t{1} << 25;
 constexpr int64_t kMostNumbers = int64_t{1} << 40;
 constexpr size_t kMostLayers = 1024, kMostSubLayers = 8;
@@ -103,7 +103,7 @@ void CheckLayer(const ModelDescription& model, int64_t index,
     }
     const bool plain = !sub.behind.stored() && !sub.after.stored() && sub.scale == 1;
     if (!plain && (model.memory || model.whole_sequences)) {
-      add("norms behind a block, or a scale, in a model with a memory or over whole "
+      add("norms after a block, or a scale, in a model with a memory or over whole "
           "sequences");
     }
     if (!std::isfinite(sub.scale)) add("a scale that is not finite");
@@ -121,7 +121,8 @@ void CheckLayer(const ModelDescription& model, int64_t index,
   }
 }
 
-// Where attention sees differently far a session keeps rows of its whole context.
+// If windows differ between attention blocks, a session keeps rows of its whole
+// context.
 void CheckWindows(const ModelDescription& model, std::vector<std::string>& faults) {
   std::set<int64_t> reaches;
   bool same = true, plain = true;
@@ -203,8 +204,8 @@ bool KeepsState(const SubLayer& sub) {
   return !std::holds_alternative<FeedForward>(sub.block);
 }
 
-// Of the entries of a sub-layer: "layer0", with its name where others of the layer keep
-// a state, too.
+// Owner of the entries of a sub-layer: "layer0", plus its name if other sub-layers of
+// the layer keep state as well.
 std::string Owner(const ModelDescription& model, size_t layer, const SubLayer& sub) {
   int64_t keepers = 0;
   for (const SubLayer& other : model.layers[layer]) keepers += KeepsState(other);
@@ -215,12 +216,12 @@ bool SharesMemory(const ModelDescription& model) {
   return model.memory && model.memory->shared;
 }
 
-// To the context, where entries do not end there by themselves.
+// Limits positions to the context if entries do not already do so.
 void Limit(const ModelDescription& model, StateSpec& spec) {
   if (spec.max_positions() == StateSpec::kUnlimited) spec.limit = model.context;
 }
 
-// Calls add(sub-layer, owner, spec) for all that keep a state.
+// Calls add(sub-layer, owner, spec) for all sub-layers that keep state.
 template <class Add>
 void AddEntries(const ModelDescription& model, DescribedState& state, const Add& add) {
   for (size_t i = 0; i < model.layers.size(); ++i) {
@@ -381,7 +382,7 @@ std::vector<std::vector<int64_t>> DropoutSites(const ModelDescription& model) {
   std::vector<std::vector<int64_t>> sites;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     std::vector<int64_t>& of_layer = sites.emplace_back();
-    int64_t mixers = 0, feeds = 0;  // of the layer so far: kinds of masks of their own
+    int64_t mixers = 0, feeds = 0;  // of the layer so far; each kind has its own masks
     for (const SubLayer& sub : model.layers[i]) {
       int64_t& before = std::holds_alternative<FeedForward>(sub.block) ? feeds : mixers;
       of_layer.push_back(static_cast<int64_t>(i + kMostLayers * before++));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A model as data: a list of layers, each a list of sub-layers
+// Description of a model: a list of layers, each a list of sub-layers
 //   x = after(x + scale behind(block(norm(x))))
-// between an embedding and a head. All that serves or trains a model follows from it:
-// tensors, state, step program, sequence form, gradients, sizes. Blocks have sizes of
-// their own; only D, V and the context are the model's. What a block computes stands in
-// model/blocks/*/settings.h. Two descriptions that are equal compute equal bits,
-// whatever they were made from (model/families).
+// between an embedding and a head. Everything that serves or trains a model follows
+// from it: tensors, state, step program, sequence form, gradients, sizes. Blocks have
+// their own sizes; only D, V and the context belong to the model. What a block computes
+// is in model/blocks/*/settings.h. Equal descriptions compute equal bits, whatever they
+// were made from (model/families).
 //
-// Topology never depends on numbers: x goes through the sub-layers in order. With a
-// memory, which its attention blocks see in place of the past, a model goes token by
+// Topology never depends on numbers: x goes through the sub-layers in order. A model
+// with a memory, which its attention blocks see instead of the past, runs token by
 // token.
 #pragma once
 
@@ -30,12 +30,12 @@
 
 namespace mnemon {
 
-// Closed: adding a block is one line here, and the compiler names every place that
-// walks the blocks.
+// Closed: a new block is one line here, and the compiler then finds every place that
+// visits the blocks.
 using Block = std::variant<Attention, FastWeights, FeedForward>;
 
 struct SubLayer {
-  // Of its tensors, layers.{i}.{name}.*; different from others of the layer.
+  // Name of its tensors, layers.{i}.{name}.*; unique within the layer.
   std::string name;
   Norm norm;
   Block block;
@@ -49,12 +49,12 @@ struct SubLayer {
 struct ModelDescription {
   int64_t width = 0;  // D
   int64_t vocab = 0;  // V
-  // Positions of a sequence at most, those of its growing state; StateSpec::kUnlimited:
-  // any number.
+  // Most positions of a sequence, and of its growing state; StateSpec::kUnlimited: any
+  // number.
   int64_t context = StateSpec::kUnlimited;
-  // Takes sequences whole and keeps no state: a predictor, no decoder.
+  // Takes whole sequences and keeps no state: served by a predictor, not a decoder.
   bool whole_sequences = false;
-  double dropout = 0.0;  // of training
+  double dropout = 0.0;  // in training
   Embedding embedding;
   std::vector<std::vector<SubLayer>> layers;
   std::optional<FeedbackMemory> memory;
@@ -64,12 +64,12 @@ struct ModelDescription {
   bool operator==(const ModelDescription&) const = default;
 };
 
-// OK where every part of the code can compute the model; else INVALID_ARGUMENT lists
-// the faults, those of sizes before others. Sizes together stay below 2^40 numbers
+// OK if every part of the code can compute the model. INVALID_ARGUMENT lists the
+// faults, those of sizes before others. All sizes together stay below 2^40 numbers
 // (checked arithmetic; nothing is allocated).
 absl::Status CheckDescription(const ModelDescription& model);
 
-// What follows. REQUIRES: CheckDescription accepts the model.
+// The functions below REQUIRE: CheckDescription accepts the model.
 
 // All tensors, in the order of the file. Names:
 //   embed.weight [V, D], positions.weight [P, D] where learned; memory.*; then for each
@@ -78,36 +78,36 @@ absl::Status CheckDescription(const ModelDescription& model);
 //   logits.norm. See docs/checkpoint_format.md.
 std::vector<TensorShape> TensorsOf(const ModelDescription& model);
 
-// All tensors of a checkpoint, in that order; with `int8` that of an int8 checkpoint,
-// where scales follow the matrix.
+// All tensors of a checkpoint, in that order. In an int8 checkpoint, scales follow
+// their matrix.
 std::vector<TensorShape> StoredTensors(const ModelDescription& model, bool int8);
 
-// The state of a session, and where its parts lie in it: indices of entries.
+// The state of a session, and the indices of the entries of its parts.
 struct DescribedState {
   StateSpec spec;
   int64_t memory = -1;  // the first shared entry of the memory; -1: none
-  // Where the entries of each sub-layer begin, also of one that has none.
+  // First entry of each sub-layer, also of one that has none.
   std::vector<std::vector<size_t>> first;
 };
-// Of the step form.
+// State of the step form.
 DescribedState StateOf(const ModelDescription& model);
-// Of the sequence form, [B, ...]: what a call leaves behind for the next one.
+// State of the sequence form, [B, ...]: what a call hands to the next.
 DescribedState CarryOf(const ModelDescription& model);
 
-// What attention keeps of a session: a ring where all of it sees as far.
+// What attention keeps of a session: a ring if all attention blocks see equally far.
 KeptRows KeptOf(const ModelDescription& model);
 
-// layers.{i}.{name}, which the names of its tensors begin with.
+// layers.{i}.{name}, the prefix of the names of its tensors.
 std::string BaseOf(size_t layer, const SubLayer& sub);
 
-// Of each sub-layer: the `layer` of its dropout masks (MaskPlace), the same for all
-// training, however it is computed.
+// For each sub-layer the `layer` of its dropout masks (MaskPlace), the same in all
+// implementations of training.
 std::vector<std::vector<int64_t>> DropoutSites(const ModelDescription& model);
 
 // Any attention block that sees the memory. REQUIRES: there is a memory.
 const Attention& MemoryReader(const ModelDescription& model);
 
-// The first block of a kind; null: there is none.
+// The first block of a kind; null if there is none.
 template <class Kind>
 const Kind* FirstBlock(const ModelDescription& model) {
   for (const std::vector<SubLayer>& layer : model.layers) {

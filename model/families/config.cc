@@ -205,7 +205,7 @@ absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
   for (const auto& [key, value] : json.items()) {
     if (!reader.known().contains(key)) unknown.push_back(Quoted(key));
   }
-  // Of another program every key would be a fault.
+  // In a file of another program every key would be a fault.
   if (!json.contains("architecture") && !unknown.empty() &&
       2 * unknown.size() >= json.size()) {
     return AllFaults(

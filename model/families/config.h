@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The configuration of a model: all that defines it apart from its weights. One field
-// list (VisitConfigFields) gives JSON, equality, printing and range checks.
+// The configuration of a model, which defines everything but its weights. A single
+// field list (VisitConfigFields) drives JSON, equality, printing and range checks.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ enum class Mask { kNone, kCausal };
 
 struct ModelConfig {
   int64_t format_version = 1;
-  std::string architecture;  // a name of the table of families.cc
+  std::string architecture;  // a name in the table of families.cc
   int64_t d_model = 0;       // D
   int64_t heads = 0;         // H, divides D; head width K = D / H
   int64_t layers = 0;        // L
   int64_t d_ff = 0;          // F
   int64_t vocab = 0;         // V
-  // Rows of the position table on the past side (P); for causal the context length.
+  // Rows of the position table for the past (P); the context length of causal.
   int64_t positions = 4096;
   PositionKind position_kind = PositionKind::kNone;
   Window window = Window::kSliding;
-  // M: transformer_xl; feedback: the memories that a token sees at most, 0 = all.
+  // M of transformer_xl; of feedback: most memories that a token sees, 0 = all.
   int64_t mem_len = 0;
-  // fast_weights: phi, and the order of DPFP.
+  // phi of fast_weights, and the order of DPFP.
   FeatureMapKind feature_map = FeatureMapKind::kDpfp;
   int64_t nu = 1;
   UpdateRule update_rule = UpdateRule::kDelta;
@@ -67,7 +67,7 @@ struct FieldRange {
 };
 
 // Calls visit(key, field, range) for integers and visit(key, field) for everything
-// else, in the order of the file. The only list of fields there is.
+// else, in the order of the file. The only list of fields.
 template <class Config, class Visitor>
 void VisitConfigFields(Config& c, Visitor&& visit) {
   visit("format_version", c.format_version, FieldRange{1, kConfigFormatVersion});
@@ -97,9 +97,9 @@ void VisitConfigFields(Config& c, Visitor&& visit) {
   visit("dropout", c.dropout);
 }
 
-// Range and consistency checks that hold for every architecture: each field in its
-// range, heads divides d_model, 0 <= dropout < 1. One INVALID_ARGUMENT lists every
-// fault. Architectures add their own checks: see families.h.
+// Range and consistency checks for every architecture: each field in its range, heads
+// divides d_model, 0 <= dropout < 1. One INVALID_ARGUMENT lists all faults.
+// Architectures add their own checks: see families.h.
 absl::Status ValidateConfig(const ModelConfig& config);
 
 // Parses config.json. Unknown keys, missing required keys (architecture, d_model,
@@ -108,15 +108,15 @@ absl::Status ValidateConfig(const ModelConfig& config);
 // naming both versions.
 absl::StatusOr<ModelConfig> ParseConfig(std::string_view json);
 
-// Sets one field from text, as `--set model.d_model=64` does. INVALID_ARGUMENT names
-// the key and what it takes.
+// Sets one field from text, as for `--set model.d_model=64`. INVALID_ARGUMENT names the
+// key and its values.
 absl::Status SetConfigField(ModelConfig& config, std::string_view key,
                             std::string_view value);
 
 // config.json: every key, one per line, in the order of the field list.
 std::string ConfigToJson(const ModelConfig& config);
 
-// The name of an enumerator as it stands in config.json.
+// Name of an enumerator in config.json.
 std::string_view Name(PositionKind value);
 std::string_view Name(Window value);
 std::string_view Name(FeatureMapKind value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Families of models: each is a way from a configuration file to a description. What
-// computes a model knows its description, not its architecture's name.
+// Families of models: each maps a configuration file to a description. Code that
+// computes a model uses its description, not the name of its architecture.
 #pragma once
 
 #include <span>
@@ -19,26 +19,25 @@ namespace mnemon {
 struct Family {
   std::string_view name;
   std::string_view summary;  // one line
-  // What users type for this architecture with projection: shared; empty: nothing.
+  // User's name of this architecture with projection: shared; empty: none.
   std::string_view shared_name = {};
-  // Checks beyond ValidateConfig: which fields and values this architecture takes.
+  // Checks beyond ValidateConfig: fields and values that this architecture supports.
   absl::Status (*validate)(const ModelConfig& config);
   // REQUIRES: validated.
   ModelDescription (*describe)(const ModelConfig& config);
-  // A model of this architecture as it is measured, but for its sizes
-  // (bench/kernels/model_size.h).
+  // Configuration used for measurements, except for sizes (bench/kernels/model_size.h).
   ModelConfig (*usual)();
-  // That of its reference experiment.
+  // Configuration of its reference experiment.
   ModelConfig (*reference)();
-  // Tiny configurations that together reach every branch of the architecture. Property
-  // tests run over them.
+  // Tiny configurations that together reach every branch of the architecture, for
+  // property tests.
   std::vector<ModelConfig> (*variants)();
 
-  // A config.json of Hugging Face that describes the same model, with tensors of the
-  // same numbers; null: there is none.
+  // A config.json of Hugging Face for the same model, with tensors of the same numbers;
+  // null: none exists.
   std::string (*as_foreign)(const ModelConfig& config) = nullptr;
 
-  // Whether its models generate token by token; all models of a family are of one kind.
+  // Whether its models generate token by token; the same for all models of a family.
   bool autoregressive() const { return !describe(variants()[0]).whole_sequences; }
 };
 
@@ -48,16 +47,15 @@ std::span<const Family> Families();
 // NOT_FOUND lists the known names.
 absl::StatusOr<const Family*> FindFamily(std::string_view name);
 
-// The description of a model that its configuration defines. INVALID_ARGUMENT lists
-// every fault of the configuration in one error, or what CheckDescription finds.
+// The description of the model that `config` defines. INVALID_ARGUMENT lists all faults
+// of the configuration in one error, or the faults found by CheckDescription.
 absl::StatusOr<ModelDescription> DescribeModel(const ModelConfig& config);
 
-// Names as users type them: those of the table in its order, each followed by its
-// shared_name.
+// Names as users type them: the table's in order, each followed by its shared_name.
 std::vector<std::string> TypedNames();
-// Applies such a name. NOT_FOUND lists the known ones.
+// Applies such a name. NOT_FOUND lists the known names.
 absl::Status SetArchitecture(ModelConfig& config, std::string_view name);
-// That of a configuration.
+// Such a name for a configuration.
 std::string TypedNameOf(const ModelConfig& config);
 
 }  // namespace mnemon

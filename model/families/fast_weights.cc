@@ -13,7 +13,7 @@ namespace {
 
 absl::Status Validate(const ModelConfig& config) {
   FieldCheck check(config, {"nu", "feature_map", "update_rule", "normalise"});
-  // From 2K on products come twice.
+  // For nu >= 2K products repeat.
   const int64_t most = config.heads > 0 ? 2 * config.head_width() - 1 : config.nu;
   check.Require(
       config.nu >= 1 && config.nu <= most, "nu",

@@ -2,7 +2,7 @@
 // Feedback Transformer, "Addressing Some Limitations of Transformers with Feedback
 // Memory" (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3, with relative
 // positions as in Transformer-XL. At position t the t memories before it are visible,
-// with mem_len the last mem_len of them.
+// with mem_len only the last mem_len.
 #include "base/strings.h"
 #include "model/families/families.h"
 #include "model/families/field_check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A check of the configuration fields that an architecture takes.
+// Check of the configuration fields that an architecture uses.
 #pragma once
 
 #include <initializer_list>
@@ -12,14 +12,14 @@
 
 namespace mnemon {
 
-// Collects the faults of one configuration; status() lists them all.
+// Collects all faults of a configuration for status().
 class FieldCheck {
  public:
-  // Every field that is not in `used` (nor common to all architectures: sizes and
-  // dropout) must have its default value.
+  // Every field that is not in `used`, except sizes and dropout, must have its default
+  // value.
   FieldCheck(const ModelConfig& config, std::initializer_list<std::string_view> used);
 
-  // A fault named `field` unless `holds`; `needed` names what would be right.
+  // Notes a fault of `field` unless `holds`; `needed` describes valid values.
   void Require(bool holds, std::string_view field, std::string_view needed);
 
   // OK, or INVALID_ARGUMENT.

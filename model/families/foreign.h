@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Families of configuration files of Hugging Face, by their `model_type`: each is a way
-// from the file to a description, and from the tensors of the file to ours.
+// Families of Hugging Face configuration files, by their `model_type`: each maps the
+// file to a description, and the tensors of the file to ours.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace mnemon {
 struct TensorSource {
   std::string name;
   std::vector<int64_t> shape;  // in the file
-  bool transposed = false;     // of a matrix
-  // Behind the transposition.
+  bool transposed = false;     // the matrix is stored transposed
+  // Rows after the transposition.
   int64_t first = 0, rows = 0;
 };
 
-// One of our tensors: the rows of its sources one below the other. Nothing is rounded.
+// One of our tensors: the rows of its sources, concatenated. No number is rounded.
 struct TensorRecipe {
   std::string ours;
   std::vector<int64_t> shape;
   std::vector<TensorSource> from;
 
-  // Of a tensor that a file has as it is.
+  // For a tensor that a file has unchanged.
   static TensorRecipe As(std::string name, const TensorShape& ours) {
     return {ours.name,
             ours.shape,
@@ -42,22 +42,23 @@ struct TensorRecipe {
 struct ForeignModel {
   std::string architecture;  // the model_type
   ModelDescription description;
-  std::vector<TensorRecipe> tensors;  // those of TensorsOf, in their order
-  // What names of other tensors of the file end with that no model needs.
+  std::vector<TensorRecipe> tensors;  // tensors of TensorsOf, in order
+  // Suffixes of names of other tensors in the file, which no model needs.
   std::vector<std::string> ignored;
-  // Which the names in a file may lack, as "transformer.", or all of them have.
+  // Prefix of names that either all names in a file have or none, such as
+  // "transformer.".
   std::string prefix;
 };
 
 struct ForeignFamily {
   std::string_view model_type;
   std::string_view summary;  // one line
-  // Faults of the file are noted there.
+  // Notes faults of the file in `config`.
   ForeignModel (*read)(ForeignConfig& config);
 };
 
-// What many files have, under names of their own. A number of layers is such that it
-// can be counted to.
+// Settings that many files have under different names. The number of layers is bounded
+// to a countable size.
 int64_t ReadLayers(ForeignConfig& config, std::string_view key);
 Activation ReadActivation(ForeignConfig& config, std::string_view key,
                           std::string otherwise);
@@ -66,8 +67,8 @@ Activation ReadActivation(ForeignConfig& config, std::string_view key,
 std::span<const ForeignFamily> ForeignFamilies();
 
 // `json`: a config.json with a model_type. NOT_FOUND lists the known ones;
-// INVALID_ARGUMENT lists every key that is missing or not supported, or what
-// CheckDescription finds.
+// INVALID_ARGUMENT lists every key that is missing or not supported, or the faults
+// found by CheckDescription.
 absl::StatusOr<ForeignModel> ReadForeignModel(std::string_view json);
 
 }  // namespace mnemon

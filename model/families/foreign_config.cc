@@ -25,8 +25,7 @@ std::string ShownValue(const nlohmann::json& value) {
   return shown;
 }
 
-// What settings of generation, of training and of the library's own bookkeeping are
-// called.
+// Settings of generation, of training and of the library's own bookkeeping.
 constexpr std::string_view kHarmless[] = {
     "_attn_implementation",
     "_name_or_path",

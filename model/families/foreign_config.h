@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A configuration file of another project, read key by key. What nobody has asked for
-// and what is not known to change no logits is refused by its name: a setting that is
-// read over silently would give wrong numbers.
+// Reader for a configuration file of another project, key by key. Keys that nobody
+// requested and that are not known to leave logits unchanged are refused by name:
+// ignoring a setting would give wrong numbers.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,35 @@
 
 namespace mnemon {
 
-// A copy is the same object of the file, which lives as long as any of them.
+// A copy refers to the same object of the file, which lives as long as any of them.
 class ForeignConfig {
  public:
-  // INVALID_ARGUMENT: not a JSON object.
+  // INVALID_ARGUMENT if it is not a JSON object.
   static absl::StatusOr<ForeignConfig> Parse(std::string_view json);
 
-  // Whether the key is there and not null.
+  // Whether the key is present and not null.
   bool Has(std::string_view key) const;
 
-  // Each notes a fault where the key is not there and has no default, or is of another
-  // type or out of range, and gives the default or nothing then. null is not there.
+  // Each notes a fault if the key is absent without a default, has another type or is
+  // out of range, and then returns the default or nothing. null counts as absent.
   int64_t Integer(std::string_view key, std::optional<int64_t> otherwise = {});
   double Number(std::string_view key, std::optional<double> otherwise = {});
   bool Flag(std::string_view key, std::optional<bool> otherwise = {});
   std::string Text(std::string_view key, std::optional<std::string> otherwise = {});
   std::vector<std::string> Texts(std::string_view key);
   std::vector<int64_t> Integers(std::string_view key);
-  // The object at a key; an empty one where there is none.
+  // The object at a key; empty if absent.
   ForeignConfig Section(std::string_view key);
 
-  // Keys that change no logits, or are read elsewhere.
+  // Ignores keys that do not change logits, or are read elsewhere.
   void Ignore(std::initializer_list<std::string_view> keys);
   // Notes a fault of a key: its value, and what is supported.
   void Refuse(std::string_view key, std::string_view supported);
-  // Refuses a flag that is true, or another value than null, 0 and false.
+  // Refuses flags that are true, and values other than null, 0 and false.
   void RefuseIfSet(std::initializer_list<std::string_view> keys);
 
   // One INVALID_ARGUMENT with all faults of the file so far, and with all keys of this
-  // object and its sections that nobody has asked for.
+  // object and its sections that nobody requested.
   absl::Status status() const;
 
  private:
@@ -56,7 +56,7 @@ class ForeignConfig {
   ForeignConfig(std::shared_ptr<File> file, const nlohmann::json* object,
                 std::string path);
 
-  // Null: not there.
+  // Null if absent.
   const nlohmann::json* Find(std::string_view key);
   template <class T, class Reads>
   T Value(std::string_view key, const std::optional<T>& otherwise,
@@ -65,7 +65,7 @@ class ForeignConfig {
 
   std::shared_ptr<File> file_;
   const nlohmann::json* object_;
-  std::string path_;  // of its keys
+  std::string path_;  // prefix of its keys
 };
 
 }  // namespace mnemon

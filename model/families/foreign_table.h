@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The table of foreign families: a line for each, and a file of its own in this folder
-// that defines it.
+// The table of foreign families. Each has one line here and is defined in its own file
+// of this folder.
 #pragma once
 
 #include "model/families/foreign.h"

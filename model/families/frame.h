@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the architectures of our own configuration files have in common.
+// Parts common to the architectures of our own configuration files.
 #pragma once
 
 #include <string_view>
@@ -14,10 +14,10 @@ ModelDescription FrameOf(const ModelConfig& config);
 
 FeedForward FeedForwardOf(const ModelConfig& config);
 
-// That of labml's experiment with a plain transformer.
+// Configuration of labml's experiment with a plain transformer.
 ModelConfig ReferenceTransformer(std::string_view architecture);
 
-// L layers of `mixer`, named attn, and the feed-forward block, named ff.
+// Adds L layers of `mixer`, named attn, and the feed-forward block, named ff.
 void AddLayers(const ModelConfig& config, const Norm& norm, const Block& mixer,
                ModelDescription& model);
 

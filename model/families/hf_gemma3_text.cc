@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// model_type gemma3_text: norms with 1 + weight also behind each block and of the heads
-// of queries and keys; windows in most layers, whose rotary positions have a theta of
-// their own; the embedding times sqrt(D) ("Gemma 3 Technical Report", 2025).
+// model_type gemma3_text: norms with 1 + weight, also after each block and on the heads
+// of queries and keys; windows in most layers, whose rotary positions have their own
+// theta; the embedding times sqrt(D) ("Gemma 3 Technical Report", 2025).
 #include <cmath>
 
 #include "model/families/foreign_table.h"

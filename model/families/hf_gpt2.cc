@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// model_type gpt2: layer norms ahead of attention and of a plain feed-forward block,
+// model_type gpt2: layer norms before attention and before a plain feed-forward block,
 // learned positions ("Language Models are Unsupervised Multitask Learners", Radford et
 // al., 2019). Matrices of layers are stored transposed, those of queries, keys and
-// values side by side.
+// values concatenated by columns.
 #include <cmath>
 
 #include "base/strings.h"
@@ -13,7 +13,7 @@ namespace {
 
 struct Part {
   std::string_view ours, theirs;
-  int64_t index = 0, of = 1;  // of the parts that lie side by side
+  int64_t index = 0, of = 1;  // of the concatenated parts
 };
 constexpr Part kParts[] = {{"attn.norm", "ln_1"},
                            {"attn.query", "attn.c_attn", 0, 3},
@@ -79,7 +79,7 @@ ForeignModel Read(ForeignConfig& config) {
     description.layers.push_back({{.name = "attn", .norm = norm, .block = attention},
                                   {.name = "ff", .norm = norm, .block = feed}});
   }
-  if (!CheckDescription(description).ok()) return model;  // what there is to say
+  if (!CheckDescription(description).ok()) return model;  // with the faults
   for (const TensorShape& tensor : TensorsOf(description)) {
     std::string_view name = tensor.name;
     if (name == "embed.weight") {
@@ -98,7 +98,7 @@ ForeignModel Read(ForeignConfig& config) {
           RecipeOf(tensor, name.substr(0, dot), name.substr(dot + 1)));
     }
   }
-  // Masks that older versions have stored.
+  // Masks stored by older versions.
   model.ignored = {".attn.bias", ".attn.masked_bias"};
   if (description.head.tied) model.ignored.emplace_back("lm_head.weight");
   return model;

@@ -53,7 +53,7 @@ absl::StatusOr<Foreign> ReadArchitecture(const nlohmann::json& json) {
   }
   const std::string given = found == json.end()  ? "is missing"
                             : found->is_string() ? Quoted(found->get<std::string>())
-                                                 : "is no string";
+                                                 : "is not a string";
   return ConfigFault(
       StrCat("architecture ", given, "; import takes one of ", StrJoin(names, ", ")));
 }
@@ -118,8 +118,7 @@ std::vector<int64_t> SinusoidShape(Foreign foreign, const ModelConfig& config) {
   return {config.positions, 1, config.d_model};
 }
 
-// Rows on the past side as the weights have them; nullopt without a table that shows
-// it.
+// Rows for the past according to the weights; nullopt if no table shows them.
 std::optional<int64_t> RowsInFile(Foreign foreign, const ShapeOf& shape_of) {
   if (foreign == Foreign::kFastWeights) return std::nullopt;
   const char* sinusoid = SinusoidTable(foreign);
@@ -167,7 +166,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const nlohmann::json& json, Foreign forei
   reader.Required("ff", config.d_ff);
   reader.Required("vocab", config.vocab);
   reader.Optional("dropout", config.dropout);
-  // Neither can be read off the weights.
+  // Neither follows from the weights.
   if (foreign == Foreign::kFastWeights) reader.Required("nu", config.nu);
   if (foreign == Foreign::kTransformerXl) reader.Required("mem_len", config.mem_len);
   if (foreign != Foreign::kFastWeights &&
@@ -258,7 +257,7 @@ class NameTable {
   void Norm(const std::string& foreign, const std::string& ours) {
     Norm(foreign, ours, c_.d_model);
   }
-  // Numbers are places in an nn.Sequential.
+  // Numbers are positions in an nn.Sequential.
   void AddEncoder() {
     const int64_t d = c_.d_model;
     Add("embedding.weight", names::Weight(names::kEmbed), {c_.vocab, d});

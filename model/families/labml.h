@@ -15,7 +15,7 @@
 
 namespace mnemon {
 
-// A tensor under the name that another project gives it, and under ours.
+// A tensor's name in another project and in ours.
 struct RenamedTensor {
   std::string foreign, ours;
   std::vector<int64_t> shape;
@@ -24,8 +24,7 @@ struct RenamedTensor {
 struct LabmlModel {
   ModelConfig config;
   std::vector<RenamedTensor> tensors;  // in the order of ours
-  // Sinusoids that the file has as a buffer, and that are computed here; without a
-  // name: none.
+  // Sinusoids that the file has as a buffer and that are computed here; no name: none.
   struct {
     std::string name;
     std::vector<int64_t> shape;
@@ -34,9 +33,9 @@ struct LabmlModel {
 
 // `config_json`: keys architecture (feedback, feedback_kv, fast_weights,
 // transformer_xl, transformer, encoder), seed_form, d_model, heads, layers, ff, vocab,
-// nu, mem_len, positions, dropout, mask (encoder: causal, or absent); all others are
-// ignored. `shape_of` gives the shape of a tensor of the file, null: there is none.
-// INVALID_ARGUMENT names every bad key.
+// nu, mem_len, positions, dropout, mask (encoder: causal, or absent); others are
+// ignored. `shape_of` returns the shape of a tensor of the file, or null if there is
+// none. INVALID_ARGUMENT names all bad keys.
 absl::StatusOr<LabmlModel> ReadLabmlModel(
     std::string_view config_json,
     const std::function<const std::vector<int64_t>*(std::string_view)>& shape_of);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A decoder in the form of Llama ("LLaMA: Open and Efficient Foundation Language
-// Models", Touvron et al., 2023): RMS norms ahead of attention with rotary positions
-// and of a feed-forward block gated with SiLU, no biases. Heads may share keys and
+// Models", Touvron et al., 2023): RMS norms before attention with rotary positions and
+// before a feed-forward block gated with SiLU, no biases. Heads may share keys and
 // values.
 #include "base/strings.h"
 #include "model/families/families.h"
@@ -45,7 +45,7 @@ ModelDescription Describe(const ModelConfig& c) {
 
 ModelConfig Usual() { return {.architecture = "llama", .tie_head = true}; }
 
-// The smallest of those that were published, SmolLM2-135M.
+// The smallest published one, SmolLM2-135M.
 ModelConfig Reference() {
   return {.architecture = "llama",
           .d_model = 576,

@@ -10,7 +10,7 @@
 namespace mnemon {
 namespace {
 
-// Of heads of `width`, those numbers that turn.
+// Width of the rotated part of heads of `width`.
 int64_t TurnedWidth(ForeignConfig& config, int64_t width) {
   const double part = config.Number("partial_rotary_factor", 1.0);
   if (part > 0 && part <= 1) {
@@ -168,7 +168,7 @@ ForeignModel FinishLlamaLike(LlamaLike like, const std::vector<Attention>& atten
     if (!names.behind_attention.empty()) layer[0].behind = like.norm;
     if (!names.behind_feed.empty()) layer[1].behind = like.norm;
   }
-  if (!CheckDescription(description).ok()) return model;  // what there is to say
+  if (!CheckDescription(description).ok()) return model;  // with the faults
   for (const TensorShape& tensor : TensorsOf(description)) {
     std::string base = tensor.name;
     const size_t dot = base.rfind('.');

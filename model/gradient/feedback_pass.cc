@@ -96,8 +96,8 @@ class FeedbackPass final : public GradientPass<Real> {
 
   int64_t sums_size() const override { return sums_size_; }
 
-  // Sums of the weights' products become the gradient of w, which they are the softmax
-  // of.
+  // Converts sums for the mixing weights into the gradient of w, whose softmax they
+  // are.
   void Finish(const Real* weights, Real* sums) const override {
     const IeeeFloatMode mode;
     MixtureBackward(Mixture(weights), sums + mix_);
@@ -120,22 +120,22 @@ class FeedbackPass final : public GradientPass<Real> {
   }
 
  private:
-  // One of the two.
+  // One of the two is set.
   struct Block {
     std::unique_ptr<FeedbackAttention<Real>> attention;
-    size_t memory = 0;  // that the attention reads
+    size_t memory = 0;  // index of the memory that the attention reads
     std::unique_ptr<FeedForwardBlock<Real>> feed;
     FeedForwardGradients<Real> gradients;  // of the feed-forward
-    // Between it and the next block of its layer [rows, D]; behind the last one lies
-    // the stream.
-    Slab<Real> behind, dbehind;
+    // x between this block and the next of its layer [rows, D]; the last one is
+    // followed by the stream.
+    Slab<Real> after, dafter;
   };
-  // Of maps base.key and base.value.
+  // Adds the maps base.key and base.value.
   void AddMemory(const FlatLayout& layout, const std::string& base) {
     memories_.emplace_back(layout, base, width_, reader_.heads, reader_.width);
   }
 
-  // Of the matrices that a token goes through.
+  // Bytes of the matrices that a token goes through.
   int64_t MatrixBytes(const ModelDescription& model) const {
     int64_t rows = static_cast<int64_t>(memories_.size()) * 2 * kept_;
     for (const std::vector<SubLayer>& layer : model.layers) {
@@ -147,23 +147,23 @@ class FeedbackPass final : public GradientPass<Real> {
     return rows * width_ * static_cast<int64_t>(sizeof(Real));
   }
 
-  // Where block j of layer i reads and leaves x, and the gradients there.
+  // Where block j of layer i reads and writes x, and the gradients there.
   RowsOfReal<Real> Input(size_t i, size_t j) {
-    return j == 0 ? streams_[i].rows() : layers_[i][j - 1].behind.rows();
+    return j == 0 ? streams_[i].rows() : layers_[i][j - 1].after.rows();
   }
   RowsOfReal<Real> Output(size_t i, size_t j) {
     return j + 1 == layers_[i].size() ? streams_[i + 1].rows()
-                                      : layers_[i][j].behind.rows();
+                                      : layers_[i][j].after.rows();
   }
   RowsOfReal<Real> DInput(size_t i, size_t j) {
-    return j == 0 ? dstreams_[i].rows() : layers_[i][j - 1].dbehind.rows();
+    return j == 0 ? dstreams_[i].rows() : layers_[i][j - 1].dafter.rows();
   }
   RowsOfReal<Real> DOutput(size_t i, size_t j) {
     return j + 1 == layers_[i].size() ? dstreams_[i + 1].rows()
-                                      : layers_[i][j].dbehind.rows();
+                                      : layers_[i][j].dafter.rows();
   }
 
-  // Calls each(attention, its memory) for all blocks that read.
+  // Calls each(attention, its memory) for all blocks that read a memory.
   template <class Each>
   void ForReaders(const Each& each) {
     for (std::vector<Block>& layer : layers_) {
@@ -203,7 +203,8 @@ class FeedbackPass final : public GradientPass<Real> {
                const PassCarry<Real>& carry) {
     const int64_t rows = step.rows();
     const int64_t positions = step.memory + step.time - 1;
-    // A base lies less than a panel before what a block's first token sees.
+    // A base is less than a panel before the first position that a block's first token
+    // sees.
     const int64_t most =
         reader_.window
             ? std::min(positions, *reader_.window + kColumnPanel + kFeedbackBlock)
@@ -217,8 +218,8 @@ class FeedbackPass final : public GradientPass<Real> {
           block.feed->Reserve(rows, step.dropout.has_value(), block.gradients);
         }
         if (&block == &layer.back()) continue;
-        block.behind.Reserve(rows, width_);
-        if (backward) block.dbehind.Reserve(rows, width_);
+        block.after.Reserve(rows, width_);
+        if (backward) block.dafter.Reserve(rows, width_);
       }
     }
     for (Slab<Real>& stream : streams_) stream.Reserve(rows, width_);
@@ -239,7 +240,7 @@ class FeedbackPass final : public GradientPass<Real> {
         attention.Reserve(step, most, own.pairs.size(), scratch_[w]);
       });
     }
-    // Rows as the pass has them.
+    // Rows in the order of the pass.
     tokens_.resize(static_cast<size_t>(rows));
     for (int64_t r = 0; r < rows; ++r) {
       tokens_[r] = input.tokens[step.Token(r)];
@@ -284,10 +285,10 @@ class FeedbackPass final : public GradientPass<Real> {
                                           .out = step.gradients + embed_sums_});
   }
 
-  // With few sequences the time goes into reading the matrices, which a team reads once
+  // With few sequences, time goes into reading the matrices, which a team reads once
   // for all of them; with many, into products, for which no thread waits for others.
-  // Where the two meet was measured with two threads (bench/README.md); with more, each
-  // must have as much between two meetings.
+  // The threshold was measured with two threads (bench/README.md); with more, each must
+  // have as much work between barriers.
   bool Together(int64_t sequences) const {
     constexpr int64_t kMiB = 1 << 20, kMost = 8;
     const int64_t workers = std::min<int64_t>(phases_.workers(), width_ / kColumnPanel);
@@ -325,7 +326,7 @@ class FeedbackPass final : public GradientPass<Real> {
     loss_->Pack(step, worker, workers);
   }
 
-  // Behind the loop, where many rows share each stretch of the matrix.
+  // After the loop, when many rows share each stretch of the matrix.
   void ComputeLoss(const PassStep<Real>& step, const PassInput& input, int worker) {
     constexpr int64_t kRows = 64;
     PassScratch<Real>& scratch = scratch_[worker].pass;
@@ -425,7 +426,7 @@ class FeedbackPass final : public GradientPass<Real> {
     });
   }
 
-  // Behind the tokens of a block.
+  // Called after the tokens of a block.
   void EndBlock(const PassStep<Real>& step, const HeadShare& own, Part tokens,
                 FeedbackScratch<Real>& scratch) {
     // Tokens without a memory had no attention.
@@ -464,7 +465,7 @@ class FeedbackPass final : public GradientPass<Real> {
     if (read) AddMixed(step, team, rows, 0);
   }
 
-  // dm of a token, once all of its readers went backward.
+  // dm of a token, once all its readers went backward.
   void MemoryBackward(const PassStep<Real>& step, const Team& team,
                       const FeedbackToken& token, Part rows) {
     team.Do([&] {
@@ -492,7 +493,7 @@ class FeedbackPass final : public GradientPass<Real> {
     });
   }
 
-  // What x^l gets through the memory.
+  // Adds the gradient of x^l through the memory.
   void AddMixed(const PassStep<Real>& step, const Team& team, Part rows, size_t l) {
     team.Do([&] {
       const Part own = team.ShareOf(rows);
@@ -529,15 +530,15 @@ class FeedbackPass final : public GradientPass<Real> {
   }
 
   const ModelDescription model_;
-  const Attention reader_;      // as every block that reads
+  const Attention reader_;      // settings common to all readers
   const int64_t width_, kept_;  // D; H K of keys and values
   const int64_t embed_, mix_;   // in the layout
-  const int64_t embed_sums_;    // as of TransformerPass
+  const int64_t embed_sums_;    // see TransformerPass
   const int64_t sums_size_;
   Phases phases_;
-  int64_t matrix_bytes_ = 0;  // that each token reads
+  int64_t matrix_bytes_ = 0;  // bytes that each token reads
   std::vector<std::vector<Block>> layers_;
-  std::vector<MemoryProjection<Real>> memories_;  // of one layer each, or of all
+  std::vector<MemoryProjection<Real>> memories_;  // one per layer, or one for all
   const std::unique_ptr<LossBlock<Real>> loss_;
   std::vector<Slab<Real>> streams_, dstreams_;  // x^0 .. x^L [rows, D]
   std::vector<Real> mixture_;                   // softmax(w) [L + 1]
@@ -546,7 +547,7 @@ class FeedbackPass final : public GradientPass<Real> {
   Slab<Real> dots_;                             // dm . x^l [rows, L + 1]
   std::vector<int32_t> tokens_;                 // [rows]
   GradientJobs<Real> jobs_;
-  std::vector<FeedbackScratch<Real>> scratch_;  // of each worker
+  std::vector<FeedbackScratch<Real>> scratch_;  // one per worker
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The pass of the Feedback Transformer: all layers of one token after the other,
-// forward and backward, with the gradients of all weights summed behind the loop.
-// Equations: model/blocks/feedback_memory/settings.h.
+// The pass of the Feedback Transformer: all layers of one token at a time, forward and
+// backward, with the gradients of all weights summed after the loop. Equations:
+// model/blocks/feedback_memory/settings.h.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// One pass of a model over a batch, forward and backward, written by hand: what the
-// trainer computes with in place of the sequence form and its autograd, which defines
-// the same function and is what tests compare it with.
+// One pass of a model over a batch, forward and backward, written by hand. The trainer
+// uses it instead of the sequence form with autograd, which defines the same function
+// and is the reference in tests.
 //
 // Float follows docs/numerics.md: a row's activations and their gradients depend on its
-// own sequence alone, gradients of weights and losses on the number of shards; so a
-// pass has the same bits on every instruction set and with any number of threads, and
-// parts of a batch add up to the bits of the whole.
+// own sequence alone, gradients of weights and losses on the number of shards. A pass
+// therefore has the same bits on every instruction set and with any number of threads,
+// and parts of a batch add up to the bits of the whole.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,29 @@
 
 namespace mnemon {
 
-// Bumped when the bits of any pass change.
+// Incremented when the bits of any pass change.
 inline constexpr int kPassRevision = 3;
 
-// Used by one thread; computes on those of its pool.
+// Used by one thread; computes on the threads of its pool.
 template <class Real>
 class GradientPass {
  public:
   virtual ~GradientPass() = default;
 
-  // The loss of `input` after `carry`, which becomes that of the next batch, fresh
+  // The loss of `input` after `carry`. `carry` becomes that of the next batch, or fresh
   // unless the input says that it is needed. `weights` is a flat buffer of the layout.
-  // Where `sums` [sums_size()] is not null, it becomes what Finish makes the gradient
-  // of the summed loss from, but for weights that take no part, whose sums are not
-  // written; those of the nodes of a batch are to be added first, as Shards says.
-  // FAILED_PRECONDITION: beyond the positions of the model. RESOURCE_EXHAUSTED: memory
-  // does not suffice.
+  // If `sums` [sums_size()] is not null, it receives the sums that Finish turns into
+  // the gradient of the summed loss, except for weights that take no part, whose sums
+  // are not written; sums of the nodes of a batch must be added first, as described in
+  // Shards. FAILED_PRECONDITION beyond the positions of the model, RESOURCE_EXHAUSTED
+  // without memory.
   virtual absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
                                        Real* sums, PassCarry<Real>& carry) = 0;
 
-  // The size of the layout, behind which there may be more.
+  // The size of the layout plus further sums after it.
   virtual int64_t sums_size() const = 0;
-  // Makes sums over a whole batch its gradient, in the layout: once, with the weights
-  // of the Run.
+  // Turns the sums of a whole batch into its gradient, in the layout: once, with the
+  // weights of the Run.
   virtual void Finish(const Real* weights, Real* sums) const = 0;
 
   // Ranges of the sums that no Run has written: rows of position tables that no batch

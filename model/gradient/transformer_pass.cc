@@ -23,14 +23,14 @@
 namespace mnemon {
 namespace {
 
-// Rows of each thread that go through the layers together: enough for products, few
-// enough for caches.
+// Rows per thread that go through the layers together: enough for products, few enough
+// for caches.
 constexpr int64_t kGroupRows = 384;
-// So many sequences for each thread are shared out evenly enough as they are.
+// With this many sequences per thread the division is even enough.
 constexpr int kEvenSequences = 8;
 
-// The blocks of a model, each where it stands, and the rooms for gradients that blocks
-// of one shape share.
+// The blocks of a model at their places, and the buffers for gradients that blocks of
+// one shape share.
 template <class Real>
 class BlockMaker {
  public:
@@ -141,16 +141,16 @@ class TransformerPass final : public GradientPass<Real> {
   }
 
  private:
-  // A block and the rows that it reads; one of the two.
+  // A block, one of the two kinds, and the rows that it reads.
   struct BlockAt {
     std::unique_ptr<MixerBlock<Real>> mixer;
-    int64_t groups = 0;  // of heads of the mixer
+    int64_t groups = 0;  // groups of heads of the mixer
     std::unique_ptr<FeedForwardBlock<Real>> feed;
     FeedForwardGradients<Real>* gradients = nullptr;  // of the feed-forward
     Slab<Real> input;                                 // [rows, D]
   };
   // Blocks that go backward before their weights' gradients are computed: at most one
-  // of a kind, since blocks of a kind share rooms.
+  // of a kind, since blocks of a kind share buffers.
   struct Stage {
     size_t begin = 0, end = 0;
   };
@@ -162,7 +162,7 @@ class TransformerPass final : public GradientPass<Real> {
     if (const auto* feed = std::get_if<FeedForward>(&sub.block)) {
       at.feed = std::make_unique<FeedForwardBlock<Real>>(*feed, place, layout);
       at.gradients = &feed_forward_gradients_[feed->hidden];
-      // Behind a mixer it joins its stage.
+      // A block after a mixer joins its stage.
       const bool joins = !stages_.empty() && stages_.back().end == index &&
                          stages_.back().end - stages_.back().begin == 1 &&
                          blocks_[stages_.back().begin].mixer != nullptr;
@@ -187,8 +187,7 @@ class TransformerPass final : public GradientPass<Real> {
     stages_.push_back({index, index + 1});
   }
 
-  // The entries of a mixer, which begin with number `first`; none where the carry is
-  // fresh.
+  // The entries of a mixer, starting with number `first`; none if the carry is fresh.
   std::span<const typename PassCarry<Real>::Entry> EntriesOf(
       const PassCarry<Real>& carry, size_t block, size_t first) const {
     if (carry.entries.empty()) return {};
@@ -234,7 +233,7 @@ class TransformerPass final : public GradientPass<Real> {
     }
   }
 
-  // The head, stages from the last on, the embedding.
+  // Adds jobs for the head, the stages from the last on, and the embedding.
   void PrepareJobs(const PassStep<Real>& step, const PassInput& input,
                    const PassCarry<Real>& carry) {
     for (GradientJobs<Real>& jobs : jobs_) jobs.Clear();
@@ -245,9 +244,9 @@ class TransformerPass final : public GradientPass<Real> {
       for (size_t i = stages_[s].end; i-- > stages_[s].begin;) {
         BlockAt& at = blocks_[i];
         if (at.feed != nullptr) {
-          at.feed->AddJobs(step, at.input.rows(), Behind(i), *at.gradients, jobs);
+          at.feed->AddJobs(step, at.input.rows(), After(i), *at.gradients, jobs);
         } else {
-          at.mixer->AddJobs(step, at.input.rows(), Behind(i), jobs);
+          at.mixer->AddJobs(step, at.input.rows(), After(i), jobs);
         }
       }
     }
@@ -270,9 +269,9 @@ class TransformerPass final : public GradientPass<Real> {
 
   Real Scale() const { return static_cast<Real>(model_.embedding.scale); }
 
-  // Gradients of the stream behind block i, and before it: the blocks use three slabs
-  // in turn, as many as a stage of two blocks needs.
-  RowsOfReal<Real> Behind(size_t i) {
+  // Gradients of the stream after block i, and before it. The blocks use three slabs in
+  // turn, as many as a stage of two blocks needs.
+  RowsOfReal<Real> After(size_t i) {
     return stream_[(blocks_.size() - 1 - i) % 3].rows();
   }
   RowsOfReal<Real> Before(size_t i) { return stream_[(blocks_.size() - i) % 3].rows(); }
@@ -281,20 +280,20 @@ class TransformerPass final : public GradientPass<Real> {
     return i + 1 < blocks_.size() ? blocks_[i + 1].input.rows() : output_.rows();
   }
 
-  // Threads that had fewer sequences than others would wait for them.
+  // Whether threads with fewer sequences would have to wait for others.
   bool Together(int64_t sequences) const {
     const int workers = phases_.workers();
     return sequences % workers != 0 && sequences < int64_t{kEvenSequences} * workers;
   }
 
-  // A group of sequences, and what a member of a team does of it.
+  // A group of sequences, and the parts of it that a member of a team computes.
   struct Shares {
     const Team& team;
     Part sequences;
     Part rows;
 
     Part GroupsOf(const BlockAt& at) const { return Each(at.groups); }
-    // Rows of memory that are projected.
+    // Rows of memory to project.
     Part MemoryOf(const BlockAt& at) const {
       return Each(at.mixer->projected_memory());
     }
@@ -332,7 +331,7 @@ class TransformerPass final : public GradientPass<Real> {
     };
     ForGroups(step, team, [&](const Shares& own) {
       team.Do([&] {
-        loss_->Backward(step, own.rows, output_.rows(), Behind(blocks_.size() - 1),
+        loss_->Backward(step, own.rows, output_.rows(), After(blocks_.size() - 1),
                         scratch);
       });
     });
@@ -356,14 +355,14 @@ class TransformerPass final : public GradientPass<Real> {
     }
     loss_->Pack(step, worker, phases_.workers());
     if (worker > 0 || step.gradients == nullptr || positions_ < 0) return;
-    // Those of other batches.
+    // Clears the rows of earlier batches.
     std::fill_n(step.gradients + positions_, used_positions_ * model_.width, Real{0});
   }
 
   void Forward(const PassStep<Real>& step, const PassInput& input,
                const PassCarry<Real>& carry, const Shares& own,
                PassScratch<Real>& scratch) {
-    // What needs no other member: from block i on to the next mixer, or to the loss.
+    // Work that needs no other member: from block i to the next mixer, or to the loss.
     const auto go_on = [&](size_t i) {
       for (; i < blocks_.size() && blocks_[i].feed != nullptr; ++i) {
         blocks_[i].feed->Forward(step, Team::Alone(), own.rows, blocks_[i].input.rows(),
@@ -399,11 +398,11 @@ class TransformerPass final : public GradientPass<Real> {
     };
     own.team.Do([&] {
       if (BlockAt& at = blocks_[last]; at.feed != nullptr) {
-        at.feed->Backward(step, Team::Alone(), own.rows, at.input.rows(), Behind(last),
+        at.feed->Backward(step, Team::Alone(), own.rows, at.input.rows(), After(last),
                           Before(last), *at.gradients, scratch);
       }
       if (first.mixer != nullptr) {
-        first.mixer->FinishBackward(step, own.rows, Behind(stage.begin), scratch);
+        first.mixer->FinishBackward(step, own.rows, After(stage.begin), scratch);
       } else {
         drop();
       }
@@ -412,7 +411,7 @@ class TransformerPass final : public GradientPass<Real> {
     own.team.Do([&] { first.mixer->MixBackward(step, own.GroupsOf(first), scratch); });
     own.team.Do([&] {
       first.mixer->ProjectBackward(step, own.rows, first.input.rows(),
-                                   Behind(stage.begin), Before(stage.begin));
+                                   After(stage.begin), Before(stage.begin));
       drop();
     });
   }
@@ -442,7 +441,7 @@ class TransformerPass final : public GradientPass<Real> {
     step.Drop({.kind = DropoutKind::kEmbedding}, rows, model_.width, x, x, scratch);
   }
 
-  // The carry behind the batch.
+  // The carry after the batch.
   void Continue(const PassStep<Real>& step, const PassInput& input,
                 PassCarry<Real>& carry) {
     if (!input.continues || model_.whole_sequences) {
@@ -461,23 +460,23 @@ class TransformerPass final : public GradientPass<Real> {
 
   const ModelDescription model_;
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
-  // Where the embedding's sums begin: in its own place or, where the sums of a tied
-  // head are there, behind the layout.
+  // Offset of the embedding's sums: in its own place, or after the layout if the sums
+  // of a tied head are there.
   const int64_t embed_sums_;
-  int64_t sums_size_;  // with those of the blocks
+  int64_t sums_size_;  // including those of the blocks
   Phases phases_;
   std::vector<BlockAt> blocks_;
-  std::vector<size_t> mixers_;  // of the blocks
+  std::vector<size_t> mixers_;  // indices of blocks
   std::vector<Stage> stages_;
   const std::unique_ptr<LossBlock<Real>> loss_;
-  Slab<Real> output_;                  // of the last block
+  Slab<Real> output_;                  // output of the last block
   Slab<Real> sinusoids_;               // [T, D]
-  int64_t used_positions_ = 0;         // by any batch so far
+  int64_t used_positions_ = 0;         // rows used by any batch so far
   std::vector<int32_t> position_ids_;  // [rows]: t
   Slab<Real> stream_[3];
   std::map<int64_t, FeedForwardGradients<Real>> feed_forward_gradients_;  // by F
   std::vector<GradientJobs<Real>> jobs_;
-  std::vector<PassScratch<Real>> scratch_;  // of each worker
+  std::vector<PassScratch<Real>> scratch_;  // one per worker
 };
 
 }  // namespace

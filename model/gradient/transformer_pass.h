@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The pass of a model without a memory: blocks computed one after the other, each over
-// all tokens.
+// The pass of a model without a memory: one block at a time, each over all tokens.
 #pragma once
 
 #include <memory>

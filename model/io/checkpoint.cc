@@ -56,7 +56,7 @@ absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t b
                                     kManifest, " says ", Quoted(promised)));
 }
 
-// A file that agrees with the manifest, where there is one.
+// A file that matches the manifest, if there is one.
 struct Verified {
   std::string bytes;
   std::string sha256;
@@ -89,7 +89,7 @@ class CheckpointReader {
     return Verified{std::move(content), std::move(sha256)};
   }
 
-  // A file that must be as the manifest says only where that lists it.
+  // A file that must match the manifest only if it is listed there.
   absl::StatusOr<std::string> ReadIfListed(const std::string& name,
                                            int64_t max_bytes) const {
     if (!Promises(name)) return dir_.Read(name, max_bytes);
@@ -112,7 +112,7 @@ class CheckpointReader {
   bool Promises(const std::string& name) const {
     return manifest_ && manifest_->files.contains(name);
   }
-  // Of an int8 checkpoint, else null.
+  // Source of an int8 checkpoint, else null.
   const Int8Source* source() const {
     return manifest_ && manifest_->source ? &*manifest_->source : nullptr;
   }
@@ -127,8 +127,8 @@ class CheckpointReader {
   std::optional<Manifest> manifest_;
 };
 
-// An int8 checkpoint has the configuration and the tokenizer of its source, and so its
-// model_id. Hashes are of those two; that of the tokenizer is empty without one.
+// An int8 checkpoint has the configuration and the tokenizer, and thus the model_id, of
+// its source. Hashes are of those two files; the tokenizer's is empty if there is none.
 absl::Status CheckSource(const Int8Source& source, const std::string& config,
                          const std::string& tokenizer, const std::string& dir) {
   const FileHash weights = {kWeights, source.weights_sha256};
@@ -203,7 +203,7 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   };
   absl::StatusOr<Safetensors> tensors = weights.Start();
   if (!tensors.ok()) {
-    // Only a manifest can tell that the file is damaged; without one nothing is read.
+    // Only a manifest can show that the file is damaged; without one nothing is read.
     if (reader->has_manifest()) MNEMON_RETURN_IF_ERROR(verify(weights).status());
     return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
   }
@@ -250,7 +250,7 @@ absl::Status CheckReplaceable(const std::string& dir) {
       StrCat(Quoted(dir), " holds files but no checkpoint; not replaced"));
 }
 
-// `dir`, or of a run the checkpoint to serve.
+// `dir`, or the checkpoint to serve if it is a run.
 std::string CheckpointOf(const std::string& dir) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -276,8 +276,9 @@ std::string ModelIdOf(std::span<const FileHash> weights, const std::string& conf
 }
 
 absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given) {
-  // A writer that replaces the directory while it is read removes files that are still
-  // to be read: the error is then of the old one, and the new one is whole.
+  // A writer that replaces the directory during the read removes files that are still
+  // to be read: the error then belongs to the old directory, and the new one is
+  // complete.
   constexpr int kAttempts = 8;
   for (int attempt = 1;; ++attempt) {
     const std::string dir = CheckpointOf(given);
@@ -295,7 +296,7 @@ absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& co
   for (const auto& [name, bytes] : content) {
     if (!IsCheckpointFileName(name)) {
       return absl::InvalidArgumentError(
-          StrCat(Quoted(name), " is no name of a checkpoint's file"));
+          StrCat(Quoted(name), " is not the name of a checkpoint's file"));
     }
     manifest.files[name] = {Sha256Hex(bytes), static_cast<int64_t>(bytes.size())};
     training = training || name.starts_with(kTraining);

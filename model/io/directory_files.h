@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files that a model's directory has, whoever wrote it, and bytes that they may
-// have.
+// Names of the files in a model directory of any origin, and their size limits.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ inline constexpr char kConfig[] = "config.json";
 inline constexpr char kWeights[] = "model.safetensors";
 inline constexpr char kTokenizer[] = "tokenizer.json";
 inline constexpr char kTokenizerConfig[] = "tokenizer_config.json";
-// Of Hugging Face's libraries alone.
+// Only in directories of Hugging Face's libraries.
 inline constexpr char kGeneration[] = "generation_config.json";
 inline constexpr char kChatTemplate[] = "chat_template.jinja";
 inline constexpr char kChatTemplateJson[] = "chat_template.json";  // older

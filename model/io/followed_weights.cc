@@ -17,7 +17,7 @@ namespace mnemon {
 
 struct FollowedWeights::State {
   Sha256 hash;
-  std::optional<WeightScan> scan;  // from the header's end on
+  std::optional<WeightScan> scan;  // from the end of the header on
 };
 
 FollowedWeights::FollowedWeights(std::shared_ptr<State> state,

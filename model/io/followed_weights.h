@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file of weights that is hashed and scanned while it is read, once.
+// A file of weights that is read once, and hashed and scanned on the way.
 #pragma once
 
 #include <future>
@@ -17,19 +17,19 @@
 
 namespace mnemon {
 
-// A copy is the same file.
+// A copy refers to the same file.
 class FollowedWeights {
  public:
-  // Of which nothing has been read yet. RESOURCE_EXHAUSTED.
+  // Reads nothing yet. RESOURCE_EXHAUSTED.
   static absl::StatusOr<FollowedWeights> Open(LargeFile file);
   static absl::StatusOr<FollowedWeights> Open(MadeFile file);
 
-  // Waits for the header and has the rest read in the background; the errors of
-  // Safetensors::FromBytes. Called once.
+  // Waits for the header and has the rest read in the background. Called once. Errors
+  // of Safetensors::FromBytes.
   absl::StatusOr<Safetensors> Start();
-  // Waits for all bytes; the errors of FileBytes::Finish.
+  // Waits for all bytes. Errors of FileBytes::Finish.
   absl::StatusOr<std::string> Sha256Hex() const;
-  // REQUIRES: Start and Sha256Hex gave OK.
+  // REQUIRES: Start and Sha256Hex returned OK.
   const std::vector<BadWeight>& bad_weights() const;
 
  private:
@@ -42,13 +42,14 @@ class FollowedWeights {
   std::shared_ptr<FileBytes> bytes_;
 };
 
-// Files of a model that another project wrote; their names count for its model_id.
+// Files of a model of another project; their names are part of its model_id.
 struct FollowedFile {
   std::string name;
   FollowedWeights weights;
 };
-// As CheckpointFiles::verified of `files`, which were started, with the texts of
-// config.json and tokenizer.json, empty where there is none. `shown`: where they are.
+// CheckpointFiles::verified for `files`, which were started, with the contents of
+// config.json and tokenizer.json, empty if absent. `shown`: their directory, for
+// messages.
 std::future<absl::StatusOr<VerifiedWeights>> VerifyLater(
     std::string shown, std::vector<FollowedFile> files, std::string_view config,
     std::string_view tokenizer);

@@ -47,7 +47,7 @@ class Folder {
   explicit Folder(const std::string& dir) : dir_(dir) {
     std::error_code ignored;
     root_ = fs::canonical(dir, ignored);
-    // Of any other folder of that name nothing is known.
+    // Other folders of that name have no known structure.
     const fs::path model = root_.parent_path().parent_path();
     if (root_.parent_path().filename() == "snapshots" &&
         fs::is_directory(model / "blobs", ignored)) {
@@ -57,7 +57,7 @@ class Folder {
 
   std::string Shown(const std::string& name) const { return StrCat(dir_, "/", name); }
 
-  // Where a file really is. NOT_FOUND.
+  // The real path of a file. NOT_FOUND.
   absl::StatusOr<std::string> Locate(const std::string& name) const {
     const std::string path = Shown(name);
     std::error_code error;
@@ -92,7 +92,7 @@ class Folder {
   fs::path root_;
 };
 
-// Where each tensor is said to be: its name -> that of a file.
+// File of each tensor according to the index, by name.
 using Places = std::map<std::string, std::string>;
 
 absl::StatusOr<Places> ReadPlaces(const std::string& text) {
@@ -110,14 +110,14 @@ absl::StatusOr<Places> ReadPlaces(const std::string& text) {
     if (!plain) {
       return absl::InvalidArgumentError(
           StrCat("places tensor ", Quoted(tensor), " in ", Quoted(name),
-                 ", which is no name of a safetensors file of this directory"));
+                 ", which is not the name of a safetensors file of this directory"));
     }
     places.emplace(tensor, name);
   }
   return places;
 }
 
-// Every tensor must be where the index says.
+// Checks that every tensor is where the index says.
 absl::Status CheckPlaces(const Places& places,
                          const std::map<std::string, const Safetensors*>& files) {
   for (const auto& [tensor, file] : places) {
@@ -211,8 +211,8 @@ std::optional<std::string> FindForeignDirectory(const std::string& given) {
     dir = StrCat(given, "/snapshots/", revision->substr(0, revision->find('\n')));
   }
   const absl::StatusOr<std::string> config = Folder(dir).Read(kConfig, kMaxConfigBytes);
-  // Our own configurations know no such key. What it stands in is parsed later, with
-  // errors that tell more.
+  // Our own configurations have no such key. The file is parsed in full later, with
+  // more specific errors.
   const bool foreign =
       config.ok() && config->find("\"model_type\"") != std::string::npos;
   if (!foreign) return std::nullopt;

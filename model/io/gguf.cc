@@ -64,7 +64,7 @@ class GgufParser {
   absl::StatusOr<std::string> TakeName();
   absl::StatusOr<GgufValue> TakeValue();
   absl::StatusOr<GgufValue> TakeArray();
-  // Calls take(value) with a value of a number's type, or of a flag's.
+  // Calls take(value) with a value of a number's or a flag's type.
   template <class Taken>
   absl::Status TakeNumber(uint32_t type, const Taken& taken);
   absl::StatusOr<GgufTensor> TakeTensor(int64_t alignment);
@@ -73,8 +73,8 @@ class GgufParser {
 
   const std::string_view file_;
   int64_t at_ = 0;
-  int64_t elements_ = 0;  // of arrays
-  std::string part_;      // what is read, for messages
+  int64_t elements_ = 0;  // elements of arrays
+  std::string part_;      // current part, for messages
 };
 
 absl::StatusOr<std::string_view> GgufParser::Bytes(uint64_t count) {
@@ -153,7 +153,7 @@ absl::Status GgufParser::TakeNumber(uint32_t type, const Taken& taken) {
 absl::StatusOr<GgufValue> GgufParser::TakeArray() {
   MNEMON_ASSIGN_OR_RETURN(const uint32_t type, Take<uint32_t>());
   MNEMON_ASSIGN_OR_RETURN(const uint64_t count, Take<uint64_t>());
-  // No element is shorter than a byte.
+  // No element is shorter than one byte.
   if (count > static_cast<uint64_t>(std::min(left(), kMaxGgufElements - elements_))) {
     return Fault(StrCat("an array of ", count, " elements with ", left(),
                         " bytes left; all arrays may have ", kMaxGgufElements));
@@ -181,7 +181,7 @@ absl::StatusOr<GgufValue> GgufParser::TakeArray() {
     MNEMON_RETURN_IF_ERROR(TakeNumber(
         type, [&](auto value) { numbers.push_back(static_cast<int64_t>(value)); }));
   }
-  // Of an empty one the type is to be known, too.
+  // The type of an empty array must be known as well.
   if (count == 0 && type > kFloat64) {
     return Fault(StrCat("type ", type, " of a value is not known"));
   }
@@ -244,9 +244,9 @@ absl::StatusOr<GgufTensor> GgufParser::TakeTensor(int64_t alignment) {
   }
   MNEMON_ASSIGN_OR_RETURN(const uint64_t offset, Take<uint64_t>());
   if (offset % static_cast<uint64_t>(alignment) != 0) {
-    return Fault(StrCat("offset ", offset, " is no multiple of ", alignment));
+    return Fault(StrCat("offset ", offset, " is not a multiple of ", alignment));
   }
-  // Both are behind the end of any file where they are so large.
+  // If this large, both are past the end of any file.
   const int64_t bytes = count / format.numbers * format.bytes;
   tensor.begin = static_cast<int64_t>(std::min<uint64_t>(offset, kMaxInt64 / 4));
   tensor.end = tensor.begin + std::min(bytes, kMaxInt64 / 4);
@@ -265,7 +265,8 @@ absl::StatusOr<int64_t> GgufParser::Alignment(const Gguf& gguf) {
   return *value;
 }
 
-// Counts places from the start of the file, and checks them against it and each other.
+// Converts offsets to be from the start of the file, and checks them against it and
+// each other.
 absl::Status GgufParser::Place(Gguf& gguf, int64_t alignment) {
   const auto size = static_cast<int64_t>(file_.size());
   const int64_t data = (at_ + alignment - 1) / alignment * alignment;
@@ -275,7 +276,7 @@ absl::Status GgufParser::Place(Gguf& gguf, int64_t alignment) {
     tensor.end += data;
     part_ = StrCat("tensor ", Quoted(tensor.name));
     if (tensor.end > size) {
-      return Fault(StrCat("its data ends behind byte ", size, ", the end of the file"));
+      return Fault(StrCat("its data ends after byte ", size, ", the end of the file"));
     }
     order.push_back(&tensor);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GGUF format of the project ggml, versions 2 and 3, little-endian: typed keys and
-// values, a table of tensors, their data. A reader for hostile files.
+// values, a table of tensors, their data. The reader accepts untrusted files.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace mnemon {
 
-// A value: integers of all widths are int64_t, those beyond it and float64 double; a
-// float32 stays one, for what number was meant: see Gguf::Number. Arrays of flags are
-// of integers.
+// A value: integers of all widths are int64_t, larger ones and float64 double; a
+// float32 stays one, since its decimal meaning matters: see Gguf::Number. Arrays of
+// flags are integers.
 using GgufValue =
     std::variant<bool, int64_t, float, double, std::string, std::vector<int64_t>,
                  std::vector<double>, std::vector<std::string>>;
 
 struct GgufTensor {
   std::string name;
-  std::vector<int64_t> shape;  // 1 to 4 sizes above 0, the fastest last
+  std::vector<int64_t> shape;  // 1 to 4 positive sizes, the fastest last
   const BlockFormat* format = nullptr;
   int64_t begin = 0, end = 0;  // bytes, from the start of the file
 };
@@ -34,28 +34,27 @@ struct Gguf {
   std::map<std::string, GgufValue, std::less<>> values;
   std::vector<GgufTensor> tensors;  // as in the table
 
-  // The value of a key as such a type; null where it is absent or of another one.
+  // The value of a key as this type; null if absent or of another type.
   template <class T>
   const T* Find(std::string_view key) const {
     const auto found = values.find(key);
     return found == values.end() ? nullptr : std::get_if<T>(&found->second);
   }
-  // A finite one. A float32 is the number of the shortest decimal that it is nearest
-  // to: 1e-05.
+  // A finite number. A float32 is read as the shortest decimal that it is nearest to:
+  // 1e-05.
   std::optional<double> Number(std::string_view key) const;
-  const GgufTensor* FindTensor(std::string_view name) const;  // null when absent
+  const GgufTensor* FindTensor(std::string_view name) const;  // null if absent
 };
 
-// Bytes before the data, and elements of all arrays, that a file may have.
+// Limits of a file: bytes before the data, and elements of all arrays.
 inline constexpr int64_t kMaxGgufHeader = 100'000'000;
 inline constexpr int64_t kMaxGgufElements = int64_t{1} << 24;
 
-// Checks the file image `file`, of which the part before the data alone is read, each
-// byte once. Counts and lengths are compared with the bytes that are left before
-// anything is allocated; keys and names are unique; tensors lie aligned within the file
-// and apart. INVALID_ARGUMENT names the key or tensor and the fault, and what is
-// supported of versions and of types of tensors. Strings may be any bytes, names are
-// UTF-8.
+// Parses the file image `file`, reading only the part before the data, each byte once.
+// Counts and lengths are compared with the remaining bytes before anything is
+// allocated; keys and names are unique; tensors are aligned, within the file and
+// disjoint. INVALID_ARGUMENT names the key or tensor and the fault, and the supported
+// versions and types of tensors. Strings may be any bytes, names are UTF-8.
 absl::StatusOr<Gguf> ParseGguf(std::string_view file);
 
 inline constexpr char kGgufMagic[] = "GGUF";

@@ -13,8 +13,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int kSmall = 32;   // numbers of a block of Q4_0 to Q8_0
-constexpr int kLarge = 256;  // of those called K
+constexpr int kSmall = 32;   // numbers per block of Q4_0 to Q8_0
+constexpr int kLarge = 256;  // per block of the K formats
 
 template <class T>
 T Load(const uint8_t* from) {
@@ -66,8 +66,8 @@ void DecodeQ8(const uint8_t* from, float* to) {
 }
 
 // Scale and minimum of stretch `i` of eight, six bits each in 12 bytes: those of the
-// first four in the low bits of bytes 0..3 and 4..7, those of the others with their low
-// bits in bytes 8..11 and their high ones above the first.
+// first four are the low bits of bytes 0..3 and 4..7; those of the others have their
+// low bits in bytes 8..11 and their high bits above the first ones.
 std::pair<float, float> ScaleAndMinimum(const uint8_t* packed, int i) {
   if (i < 4) {
     return {static_cast<float>(packed[i] & 63), static_cast<float>(packed[4 + i] & 63)};
@@ -97,8 +97,8 @@ void DecodeLarge(const uint8_t* from, float* to) {
   }
 }
 
-// (d scale) (q - 32), a scale for each 16. 64 bytes have the low four bits of 128
-// numbers, 32 bytes the high two of the same.
+// (d scale) (q - 32), with a scale for every 16. 64 bytes have the low four bits of 128
+// numbers, 32 bytes their high two bits.
 void DecodeQ6K(const uint8_t* from, float* to) {
   const uint8_t* const low = from;
   const uint8_t* const high = from + 128;

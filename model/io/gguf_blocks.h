@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How tensors of a GGUF file store numbers: plain, or in blocks of one scale and small
+// Storage formats of numbers in a GGUF file: plain, or blocks of one scale and small
 // integers (ggml-common.h of llama.cpp; PyPI's gguf, quants.py).
 #pragma once
 
@@ -12,18 +12,19 @@ namespace mnemon {
 
 struct BlockFormat {
   std::string_view name;  // "Q4_K"
-  int64_t numbers = 1;    // of a block
-  int64_t bytes = 1;      // of it
-  // Writes the numbers of `blocks` blocks, which lie one behind the other at any
-  // address: those of gguf.quants.dequantize, bit for bit but for the bits of NaN.
+  int64_t numbers = 1;    // per block
+  int64_t bytes = 1;      // per block
+  // Decodes `blocks` consecutive blocks at any address: the same numbers as
+  // gguf.quants.dequantize, bit for bit except for the bits of NaN.
   void (*decode)(const char* from, int64_t blocks, float* to) = nullptr;
 
   bool plain() const { return numbers == 1; }
 };
 
-// By the number that a file has for it. Null: not supported. What it points to stays.
+// The format of a type number in a file; null if not supported. The result is static.
 const BlockFormat* FindBlockFormat(uint32_t type);
-// "IQ4_XS", or the number where nobody knows a name; and the names of those supported.
+// "IQ4_XS", or the number if it has no known name, and the names of the supported
+// types.
 std::string NameOfBlockType(uint32_t type);
 std::string SupportedBlockTypes();
 

@@ -27,7 +27,7 @@
 namespace mnemon {
 namespace {
 
-// All but the model and its weights.
+// Everything except the model and its weights.
 absl::StatusOr<ForeignFiles> TextsOf(const Gguf& gguf) {
   ForeignFiles files;
   absl::StatusOr<std::optional<std::string>> tokenizer = GgufTokenizerJson(gguf);
@@ -40,10 +40,10 @@ absl::StatusOr<ForeignFiles> TextsOf(const Gguf& gguf) {
   return files;
 }
 
-// What a file holds, and its numbers, to be made.
+// Contents of a file, and its numbers, which are still to be made.
 struct OpenedGguf {
   std::shared_ptr<const MappedFile> file;
-  ForeignFiles files;  // but for the weights
+  ForeignFiles files;  // without the weights
   std::optional<GgufWeights> weights;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A GGUF file as the directory of Hugging Face that it stands for: see gguf_model.h.
+// A GGUF file in the form of a Hugging Face directory: see gguf_model.h.
 #pragma once
 
 #include <string>
@@ -10,24 +10,23 @@
 
 namespace mnemon {
 
-// Whether `path` leads to a regular file that begins as GGUF files do.
+// Whether `path` leads to a regular file that begins like a GGUF file.
 bool IsGgufFile(const std::string& path);
 
-// Its numbers stay in the file, which is mapped, and are decoded while they are read:
-// as float32 what is stored in blocks, all others as they are. As of model.safetensors
-// that holds these numbers is the model_id. Errors name the file: those of ParseGguf
-// and ReadGgufModel, RESOURCE_EXHAUSTED. A tokenizer that is not supported is none, and
-// why is told. While the file is read, it must not be cut short.
+// The numbers stay in the file, which is mapped, and are decoded when read: those in
+// blocks to float32, others unchanged. The model_id is that of a model.safetensors with
+// these numbers. Errors name the file: those of ParseGguf and ReadGgufModel,
+// RESOURCE_EXHAUSTED. An unsupported tokenizer is left out, and the reason is returned.
+// The file must not be truncated while it is read.
 absl::StatusOr<ForeignFiles> ReadGgufFiles(const std::string& path);
 
-// The tokenizer and the chat template alone, of any architecture: no `config_json`, no
+// Only the tokenizer and the chat template, of any architecture: no `config_json`, no
 // `weights`, no `verified`.
 absl::StatusOr<ForeignFiles> ReadGgufTexts(const std::string& path);
 
-// Writes them as a directory at `dir`, whole or not at all, with numbers as bfloat16
-// where some of the file are in blocks, else as they are. ALREADY_EXISTS where
-// something is at `dir`; errors as of ReadGgufFiles and WriteDirectoryDurably. Of the
-// numbers nothing is checked.
+// Writes a directory at `dir`, whole or not at all. Numbers become bfloat16 if any
+// tensor of the file is in blocks, else stay unchanged; they are not checked.
+// ALREADY_EXISTS if `dir` exists; errors of ReadGgufFiles and WriteDirectoryDurably.
 absl::Status WriteGgufAsDirectory(const std::string& path, const std::string& dir);
 
 }  // namespace mnemon

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMostSetting = int64_t{1} << 40;
 constexpr size_t kMostFaults = 100;
 
-// What keys begin with that say nothing about what a model computes, or are read
-// elsewhere: facts, the tokenizer, parts of a file, and how it was quantised.
+// Prefixes of keys that do not affect what a model computes, or are read elsewhere:
+// facts, the tokenizer, parts of a file, and how it was quantised.
 constexpr std::string_view kHarmlessKinds[] = {"general.", "tokenizer.", "split.",
                                                "quantize.", "mradermacher."};
 
@@ -46,7 +46,7 @@ double GgufKeys::Number(std::string_view key, std::optional<double> otherwise) {
   Ignore(key);
   if (const std::optional<double> value = file_.Number(Whole(key))) return *value;
   if (Has(key)) {
-    Refuse(key, "is no finite number");
+    Refuse(key, "is not a finite number");
   } else if (!otherwise) {
     Refuse(key, "is missing");
   }
@@ -56,7 +56,7 @@ double GgufKeys::Number(std::string_view key, std::optional<double> otherwise) {
 std::string GgufKeys::Text(std::string_view key, const std::string& otherwise) {
   Ignore(key);
   if (const auto* const value = file_.Find<std::string>(Whole(key))) return *value;
-  if (Has(key)) Refuse(key, "is no string");
+  if (Has(key)) Refuse(key, "is not a string");
   return otherwise;
 }
 
@@ -65,7 +65,7 @@ std::vector<int64_t> GgufKeys::Integers(std::string_view key) {
   if (const auto* const value = file_.Find<std::vector<int64_t>>(Whole(key))) {
     return *value;
   }
-  if (Has(key)) Refuse(key, "is no array of integers");
+  if (Has(key)) Refuse(key, "is not an array of integers");
   return {};
 }
 

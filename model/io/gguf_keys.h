@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The settings of a model in a GGUF file, read key by key. A key of the architecture
-// that nobody has asked for, and a key of an unknown kind, is refused by its name: what
-// is read over silently may change what the model computes.
+// Reader for the settings of a model in a GGUF file, key by key. A key of the
+// architecture that nobody requested, and a key of an unknown kind, is refused by name:
+// ignoring it might change what the model computes.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace mnemon {
 
-// Refers to the file. Keys are those behind "ARCHITECTURE.". Each reading notes a fault
-// where the key is absent and has no default, or is of another type or out of range,
-// and gives the default or nothing then.
+// Refers to the file. Keys are what follows "ARCHITECTURE.". Each read notes a fault if
+// the key is absent without a default, has another type or is out of range, and then
+// returns the default or nothing.
 class GgufKeys {
  public:
   GgufKeys(const Gguf& file, std::string architecture)
@@ -28,17 +28,17 @@ class GgufKeys {
   int64_t Integer(std::string_view key, std::optional<int64_t> otherwise = {});
   double Number(std::string_view key, std::optional<double> otherwise = {});
   std::string Text(std::string_view key, const std::string& otherwise);
-  // Of an array of integers or flags.
+  // For an array of integers or flags.
   std::vector<int64_t> Integers(std::string_view key);
-  // Notes a fault of any key but the only value that is supported.
+  // Notes a fault if the key is present with another value than the supported one.
   void OnlyInteger(std::string_view key, int64_t supported);
   void OnlyNumber(std::string_view key, double supported);
   void Ignore(std::string_view key) { asked_.insert(Whole(key)); }
   void Refuse(std::string_view key, std::string_view what);
-  // Of something else than a key.
+  // Notes a fault of something else than a key.
   void Fault(std::string what) { faults_.push_back(std::move(what)); }
 
-  // One INVALID_ARGUMENT with all faults, and with all keys that are not known.
+  // One INVALID_ARGUMENT with all faults and all unknown keys.
   absl::Status status() const;
 
  private:

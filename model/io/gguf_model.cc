@@ -25,7 +25,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kRopeFactors[] = "rope_freqs.weight";
-constexpr int64_t kMostGgufLayers = 1024;  // as CheckDescription
+constexpr int64_t kMostGgufLayers = 1024;  // same as in CheckDescription
 
 std::optional<std::string_view> FindName(std::span<const Renamed> names,
                                          std::string_view from) {
@@ -55,7 +55,7 @@ class GgufTranslation {
     ReadSpecialTokens();
     GgufModel model;
     for (const GgufTensor& tensor : file_.tensors) {
-      // Those are read with the settings.
+      // These are read with the settings.
       const bool factors = tensor.name == kRopeFactors && width_ > 0;
       if (!factors) model.tensors.push_back(Translate(tensor));
     }
@@ -96,7 +96,7 @@ class GgufTranslation {
   json ReadScaling(double theta);
   json ReadFactors(const GgufTensor& tensor, double theta);
   GgufSource Translate(const GgufTensor& tensor);
-  // In directories, without its suffix; none: not known.
+  // Name in directories, without its suffix; none: unknown.
   std::optional<std::string> NameOf(std::string_view base) const;
 
   const Gguf& file_;
@@ -132,7 +132,7 @@ json GgufTranslation::ReadFactors(const GgufTensor& tensor, double theta) {
 
 // rope_scaling; null: none.
 json GgufTranslation::ReadScaling(double theta) {
-  const double old = keys_.Number("rope.scale_linear", 1.0);  // of older files
+  const double old = keys_.Number("rope.scale_linear", 1.0);  // in older files
   const std::string type =
       keys_.Text("rope.scaling.type", old == 1 ? "none" : "linear");
   const double factor = keys_.Number("rope.scaling.factor", old);
@@ -218,8 +218,8 @@ void GgufTranslation::ReadLlamaLike() {
 
 void GgufTranslation::ReadGemmaWindows() {
   const int64_t hidden = config_["hidden_size"];
-  // llama.cpp knows the model of 27 billions, whose scores are scaled otherwise, by its
-  // layers; others may say it.
+  // llama.cpp identifies the model of 27 billion parameters, whose scores are scaled
+  // differently, by its number of layers; other files may state the scale.
   constexpr int64_t kLargest = 62;
   double scalar = static_cast<double>(layers_ == kLargest ? hidden / heads_ : width_);
   if (keys_.Has("attention.scale")) {

@@ -10,13 +10,13 @@ namespace mnemon {
 namespace {
 
 constexpr double kLow = Llama3Factors::kLow, kHigh = Llama3Factors::kHigh;
-constexpr double kFactorPrecision = 1e-5;  // of converters, which compute in float32
+constexpr double kFactorPrecision = 1e-5;  // converters compute in float32
 constexpr double kMostRopeContext = 1 << 30;
-// Where no frequency lies between those that are divided and those that are not, the
-// context matters little; this one is that of the published models.
+// If no frequency lies between those that are divided and those that are not, the
+// context hardly matters; this is that of the published models.
 constexpr double kUsualContext = 8192;
 
-// What llama3 divides a frequency by.
+// Divisor of a frequency in llama3.
 double RopeFactorOf(double frequency, double factor, double context) {
   const double turns = context * frequency / (2 * std::numbers::pi);
   if (turns > kHigh) return 1;
@@ -45,7 +45,7 @@ std::optional<Llama3Factors> FindLlama3Factors(std::span<const float> factors,
     break;
   }
   if (candidates.empty()) {
-    // Between the last one that stays and the first one that is divided.
+    // Between the last unchanged frequency and the first divided one.
     const auto first = std::ranges::find_if(factors, [](float x) { return x > 1; });
     const auto at = static_cast<size_t>(first - factors.begin());
     candidates = {kUsualContext, kLow * 2 * std::numbers::pi / frequency(at) - 1};

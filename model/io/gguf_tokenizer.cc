@@ -36,7 +36,7 @@ enum TokenType : int64_t {
 constexpr char kBlank[] = "\xE2\x96\x81";  // U+2581, SentencePiece's blank
 constexpr size_t kMostGgufTokens = size_t{1} << 20;
 constexpr size_t kMostMerges = size_t{1} << 21;
-// Of tokens whose merges are looked for: bytes times bytes, of all together.
+// Limit of the work of finding merges: squared byte lengths, summed over tokens.
 constexpr uint64_t kMostCutWork = uint64_t{1} << 30;
 
 constexpr char kLlama3Cut[] =
@@ -46,15 +46,15 @@ constexpr char kQwen2Cut[] =
 constexpr char kQwen35Cut[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// What a `pre` stands for: what the tokenizer.json of the models has that it is named
-// after.
+// Meaning of a `pre`: the pre-tokenizer in the tokenizer.json of the models that it is
+// named after.
 struct TextCut {
   std::string_view pre;
-  const char* expression = nullptr;  // null: that of GPT-2
-  bool digits = false;               // each one apart, first
+  const char* expression = nullptr;  // null: GPT-2's
+  bool digits = false;               // first separates each digit
   bool nfc = false;
   bool whole_tokens = false;  // ignore_merges
-  bool begins = false;        // with bos where no key says otherwise
+  bool begins = false;        // starts with bos unless a key says otherwise
 };
 constexpr TextCut kCuts[] = {
     {.pre = "gpt-2"},
@@ -94,14 +94,14 @@ absl::StatusOr<const Strings*> StringsOf(const Gguf& file, std::string_view name
   return found;
 }
 
-// An id of a token, such as "bos"; none where the file has none.
+// Id of a token such as "bos"; none if the file has none.
 std::optional<size_t> IdOf(const Gguf& file, std::string_view name, size_t tokens) {
   const auto* const id = file.Find<int64_t>(KeyOf(StrCat(name, "_token_id")));
   if (id == nullptr || *id < 0 || static_cast<uint64_t>(*id) >= tokens) return {};
   return static_cast<size_t>(*id);
 }
 
-// One for each token; all normal where the file has none.
+// Type of each token; all normal if the file has none.
 absl::StatusOr<std::vector<int64_t>> TypesOf(const Gguf& file, size_t tokens) {
   constexpr char kName[] = "token_type";
   if (!file.values.contains(KeyOf(kName))) {
@@ -131,7 +131,7 @@ json AddedTokensOf(const Strings& tokens, std::span<const int64_t> types) {
   return added;
 }
 
-// The tokens at the ends of a text; null: none.
+// Tokens at the ends of a text; null: none.
 json TemplateOf(const Gguf& file, const Strings& tokens, bool begins) {
   const auto first = FlagOf(file, "add_bos_token", begins)
                          ? IdOf(file, "bos", tokens.size())
@@ -243,8 +243,8 @@ struct ScoredMerge {
   size_t left_length = 0, right_length = 0;  // characters
 };
 
-// Every cut of a token in two tokens, that of the best score first; among equals that
-// of the longest left part, then in the order of the tokens.
+// Every split of a token into two tokens, best score first; among equals the longest
+// left part first, then in the order of the tokens.
 absl::StatusOr<json> MergesOf(const Strings& tokens, std::span<const int64_t> types,
                               std::span<const double> scores) {
   absl::flat_hash_map<std::string_view, size_t> ids;

@@ -12,10 +12,10 @@
 namespace mnemon {
 namespace {
 
-// Numbers that are made at once, of one row: whole blocks of every format.
+// Numbers of one row made at a time: whole blocks of every format.
 constexpr int64_t kMadeAtOnce = 256;
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 uint16_t Bf16Of(float number) {
   const auto bits = std::bit_cast<uint32_t>(number);
   if (std::isnan(number)) return static_cast<uint16_t>(bits >> 16 | 64);
@@ -28,19 +28,19 @@ DType TypeOfPlain(const BlockFormat& format) {
                                  : DType::kF32;
 }
 
-// Whether its bytes are written as they are.
+// Whether its bytes are written unchanged.
 bool StaysAsItIs(const GgufSource& source) {
   return source.tensor.format->plain() && source.shift == 0;
 }
 
-// Sizes as they are written.
+// Sizes as written.
 std::vector<int64_t> ShapeOf(const GgufSource& source) {
   std::vector<int64_t> shape = source.tensor.shape;
   if (source.transposed) std::ranges::reverse(shape);
   return shape;
 }
 
-// The row of the file that comes as row `row` here.
+// The row of the file that becomes row `row`.
 int64_t RowInFile(const GgufSource& source, int64_t row) {
   if (source.heads == 0) return row;
   const int64_t width = source.tensor.shape[0] / source.heads, half = width / 2;
@@ -90,7 +90,7 @@ MadeFile GgufWeights::AsFile(GgufWeights weights,
           .check_unchanged = [file] { return file->CheckUnchanged(); }};
 }
 
-// Numbers of a row. A vector is one row, unless its numbers change places.
+// Numbers per row. A vector is one row, unless its numbers are permuted.
 int64_t GgufWeights::Width(size_t index) const {
   const GgufSource& source = sources_[index];
   const std::vector<int64_t> shape = ShapeOf(source);
@@ -177,8 +177,8 @@ void GgufWeights::Decode(size_t index, int64_t row, int64_t column, int64_t coun
   std::copy_n(band_.begin() + (row - first) * width + column, count, to);
 }
 
-// Rows from `first` on are columns of the file: each block has numbers of many, and is
-// decoded once.
+// Rows from `first` on are columns of the file: each block contains numbers of many
+// rows, and is decoded once.
 void GgufWeights::DecodeBand(size_t index, int64_t first) {
   const GgufTensor& tensor = sources_[index].tensor;
   const BlockFormat& format = *tensor.format;

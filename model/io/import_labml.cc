@@ -16,8 +16,8 @@
 namespace mnemon {
 namespace {
 
-// The table is a buffer, computed and not learned: ours is computed too, so the file's
-// is only held against the formula.
+// The table is a computed buffer, not learned; ours is computed too, so the file's is
+// only compared with the formula.
 absl::Status CheckSinusoid(const Safetensors& weights, const std::string& name,
                            int64_t width) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<float> table,
@@ -39,7 +39,7 @@ absl::Status CheckSinusoid(const Safetensors& weights, const std::string& name,
   return absl::OkStatus();
 }
 
-// S[r, h] = u[h] . R[r, h]: with it the scores of both forms are the same.
+// S[r, h] = u[h] . R[r, h], which makes the scores of both forms equal.
 std::vector<float> FreeBias(const std::vector<float>& query_bias,
                             const std::vector<float>& relative_key, int64_t width) {
   std::vector<float> bias(relative_key.size() / static_cast<size_t>(width));

@@ -18,10 +18,10 @@ struct ImportedModel {
   std::string weights;  // image of model.safetensors, our names
 };
 
-// `config_json`: see model/families/labml.h. A tensor that is missing, left over or of
-// the wrong shape is an INVALID_ARGUMENT that lists all of them under their foreign
-// names. convert_000: write a feedback model of seed_form 000 in the free form, with
-// relative_bias S[r,h] = query_bias[h] . relative_key[r,h]; only valid for those.
+// `config_json`: see model/families/labml.h. INVALID_ARGUMENT lists all tensors that
+// are missing, left over or of the wrong shape, by their foreign names. convert_000:
+// write a feedback model of seed_form 000 in the free form, with relative_bias S[r,h] =
+// query_bias[h] . relative_key[r,h]; only valid for those.
 absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
                                           const Safetensors& weights, bool convert_000);
 

@@ -13,7 +13,7 @@
 namespace mnemon {
 namespace {
 
-// The first is all that programs before int8 checkpoints read.
+// Programs from before int8 checkpoints read only the first.
 constexpr int64_t kFp32Version = 1;
 constexpr int64_t kInt8Version = 2;
 
@@ -24,7 +24,7 @@ bool IsSha256(const nlohmann::json& value) {
   return text.size() == 64 && text.find_first_not_of(kDigits) == text.npos;
 }
 
-// Of an object, its value for `key`; null where there is none.
+// Value of an object for `key`; null if there is none.
 const nlohmann::json& Get(const nlohmann::json& object, const char* key) {
   static const nlohmann::json none;
   const auto found = object.find(key);

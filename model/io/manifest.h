@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// manifest.json: size and hash of every other file of a checkpoint, and of an int8
-// checkpoint what it was made of. See docs/checkpoint_format.md.
+// manifest.json: size and hash of every other file of a checkpoint, and the source of
+// an int8 checkpoint. See docs/checkpoint_format.md.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace mnemon {
 
 inline constexpr char kManifest[] = "manifest.json";
 
-// The fp32 checkpoint that an int8 one was made of.
+// The fp32 source of an int8 checkpoint.
 struct Int8Source {
   std::string model_id;
   std::string weights_sha256;  // of its model.safetensors
@@ -32,8 +32,7 @@ struct Manifest {
   std::optional<Int8Source> source;            // none: the weights are fp32
 };
 
-// `path` is named by errors: INVALID_ARGUMENT, and FAILED_PRECONDITION for a newer
-// format.
+// Errors name `path`: INVALID_ARGUMENT, and FAILED_PRECONDITION for a newer format.
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string& path);
 
 std::string FormatManifest(const Manifest& manifest);

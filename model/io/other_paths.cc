@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kTakeSafetensors =
     "such weights are not read; take the model with model.safetensors, or a GGUF file";
 
-// What a directory is that has a file of this name.
+// Kind of a directory that contains a file of this name.
 struct Mark {
   std::string_view name;
   std::string_view what;
@@ -43,7 +43,7 @@ constexpr Mark kMarks[] = {
      "give one of the directories in it"},
 };
 
-// What is said of a directory with a file of this ending.
+// Message about a directory that contains a file with this ending.
 struct Ending {
   std::string_view suffix;
   std::string_view advice;
@@ -65,7 +65,7 @@ constexpr std::string_view kTokenizerFiles[] = {
     "source.spm",      "vocab.json",   "merges.txt",
     "vocab.txt",       "tekken.json"};
 
-// The names, sorted; none where they cannot be listed.
+// Names in a directory, sorted; none if it cannot be listed.
 std::vector<std::string> NamesIn(const std::string& dir) {
   const auto opened = Directory::Open(dir);
   if (!opened.ok()) return {};
@@ -74,7 +74,7 @@ std::vector<std::string> NamesIn(const std::string& dir) {
   return names;
 }
 
-// Of the newest checkpoint of a training with transformers, "checkpoint-500"; else
+// The newest checkpoint of a training with transformers, such as "checkpoint-500"; else
 // empty.
 std::string NewestCheckpoint(const std::vector<std::string>& names) {
   constexpr std::string_view kPrefix = "checkpoint-";

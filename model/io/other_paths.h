@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Paths that lead to no model that is read: each error names what is there, and what to
-// do. Of files kFileKindBytes are read, of directories the names.
+// Errors for paths that lead to no supported model: each names what is there, and what
+// to do. Reads kFileKindBytes of files and the names in directories.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace mnemon {
 
-// INVALID_ARGUMENT where `path` leads to a regular file, which no model but a GGUF file
-// is. OK for directories and for what is not there.
+// INVALID_ARGUMENT if `path` leads to a regular file; the only file that is a model is
+// a GGUF file. OK for directories and if nothing exists.
 absl::Status CheckIsDirectory(const std::string& path);
 
 // `status`, that `dir` lacks the file `missing`, or INVALID_ARGUMENT that names what
@@ -19,8 +19,8 @@ absl::Status CheckIsDirectory(const std::string& path);
 absl::Status ExplainMissing(const std::string& dir, std::string_view missing,
                             const absl::Status& status);
 
-// FAILED_PRECONDITION where `dir`, which has no tokenizer.json, has files of tokenizers
-// of other formats, which it names.
+// FAILED_PRECONDITION if `dir`, which has no tokenizer.json, has tokenizers in other
+// formats; names their files.
 absl::Status CheckOtherTokenizers(const std::string& dir);
 
 }  // namespace mnemon

@@ -167,7 +167,7 @@ absl::StatusOr<std::string> FormatSafetensors(
   MNEMON_ASSIGN_OR_RETURN(std::string file, FormatSafetensorsHeader(tensors, metadata));
   file.reserve(file.size() + size);
   for (const TensorToWrite& tensor : tensors) file += tensor.data;
-  // The reader's rules are the writer's: names, duplicates, header size.
+  // The writer obeys the reader's rules: names, duplicates, header size.
   MNEMON_RETURN_IF_ERROR(ParseSafetensors(file).status());
   return file;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The safetensors format, version of 2023: 8 bytes little-endian header length, a JSON
-// header, then the data. Reader for hostile files, writer for our own.
+// header, then the data. The reader accepts untrusted files; the writer is for our own.
 #pragma once
 
 #include <cstdint>
@@ -53,44 +53,43 @@ struct TensorInfo {
 };
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of the data, then of the names
-  std::vector<uint32_t> by_name;    // their indices in the order of their names
+  std::vector<TensorInfo> tensors;  // ordered by data, then by name
+  std::vector<uint32_t> by_name;    // indices of tensors, ordered by name
   std::map<std::string, std::string> metadata;
 };
 
 inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;
-// Our own bounds within that header: dimensions of a tensor, bytes of all metadata.
+// Our own limits within that header: dimensions of a tensor, bytes of all metadata.
 inline constexpr int64_t kMaxSafetensorsRank = 64;
 inline constexpr int64_t kMaxSafetensorsMetadata = 16 << 20;
 
-// A name that stands for pickle (.pt, .pth, .bin, .ckpt, .pkl, .pickle): such files are
-// refused, whatever they hold.
+// A name that indicates pickle (.pt, .pth, .bin, .ckpt, .pkl, .pickle): such files are
+// refused, whatever their contents.
 bool IsPickleName(std::string_view path);
 
-// Bytes of a tensor; nullopt when they overflow, -1 when a sub-byte type does not end
-// on a byte.
+// Bytes of a tensor; nullopt on overflow, -1 if a sub-byte type does not end on a byte.
 std::optional<int64_t> TensorBytes(DType type, std::span<const int64_t> shape);
 
 // "F32 [2, 3]", for messages.
 std::string Describe(DType type, std::span<const int64_t> shape);
 
-// Checks the file image `file`, of which the header alone is read: header length,
-// UTF-8, JSON without duplicate keys, known types, shapes and products without
-// overflow, spans that cover the data exactly without hole or overlap. Allocates
-// nothing of a declared size. INVALID_ARGUMENT names the tensor and the fault.
+// Parses the file image `file`, reading only the header: header length, UTF-8, JSON
+// without duplicate keys, known types, shapes and products without overflow, spans that
+// cover the data exactly without hole or overlap. Allocates nothing of a declared size.
+// INVALID_ARGUMENT names the tensor and the fault.
 absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file);
 
-// Bytes a file may have: the memory of this machine. A sparse file can claim any size;
-// what cannot fit is not tried.
+// Largest supported file: the memory of this machine. A sparse file can claim any size,
+// and is not read if it cannot fit.
 int64_t MaxSafetensorsFile();
 
-// A file whose data may still be on its way: see FileBytes. Constant after
-// construction, but for what is released.
+// A file whose data may still be loading: see FileBytes. Immutable after construction,
+// except for what is released.
 class Safetensors {
  public:
   // Errors of CheckFileKind, ReadFile and ParseSafetensors, prefixed with the path.
   static absl::StatusOr<Safetensors> Read(const std::string& path);
-  // Waits for the header alone. Errors of FileBytes::Await and ParseSafetensors.
+  // Waits for the header only. Errors of FileBytes::Await and ParseSafetensors.
   static absl::StatusOr<Safetensors> FromBytes(std::shared_ptr<FileBytes> file);
   static absl::StatusOr<Safetensors> FromBytes(std::string_view file) {
     return FromBytes(std::make_shared<FileBytes>(file));
@@ -98,9 +97,9 @@ class Safetensors {
 
   const SafetensorsHeader& header() const { return header_; }
   FileBytes& file() const { return *file_; }
-  const TensorInfo* Find(std::string_view name) const;  // null when absent
-  // The whole file, or a tensor's data, once it is there. What could not be read is
-  // zeros: file().Finish() tells.
+  const TensorInfo* Find(std::string_view name) const;  // null if absent
+  // The whole file, or a tensor's data, once it is loaded. What could not be read is
+  // zeros: file().Finish() returns the error.
   std::string_view bytes() const;
   std::string_view Bytes(const TensorInfo& tensor) const;
   // Values of a float32 or int64 tensor, copied out. INVALID_ARGUMENT for another type.
@@ -120,8 +119,8 @@ struct TensorToWrite {
   std::string_view data;
 };
 
-// What stands before the data of a file of these tensors, in the given order, whose
-// data need not be there; as of FormatSafetensors.
+// Everything before the data of a file with these tensors, in the given order; their
+// data is not needed. Errors of FormatSafetensors.
 absl::StatusOr<std::string> FormatSafetensorsHeader(
     std::span<const TensorToWrite> tensors,
     const std::map<std::string, std::string>& metadata = {});

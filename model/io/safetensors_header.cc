@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The header of a safetensors file: parsed from hostile bytes, every declared size
+// The header of a safetensors file, parsed from untrusted bytes: every declared size is
 // checked against the real one before it is used.
 #include <algorithm>
 #include <array>
@@ -59,7 +59,7 @@ absl::Status TensorFault(std::string_view name, std::string_view text) {
   return Fault(StrCat("tensor ", Quoted(name), ": ", text));
 }
 
-// Reads the header as events, straight into tensor entries: a header of a million
+// Parses the header as events, directly into tensor entries: a header of a million
 // tensors makes no tree, and nesting beyond the four levels of the format ends the
 // parse.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
@@ -197,7 +197,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   enum class Place { kStart, kRoot, kMetadata, kTensor, kShape, kOffsets };
-  static constexpr int64_t kEntryOverhead = 64;  // of a map's node
+  static constexpr int64_t kEntryOverhead = 64;  // per node of a map
   static constexpr uint8_t kDTypeBit = 1, kShapeBit = 2, kOffsetsBit = 4;
 
   static bool HasNul(std::string_view text) { return text.find('\0') != text.npos; }
@@ -339,7 +339,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file) {
   if (!text.starts_with('{')) {
     return Fault(length == 0 ? "header length is 0" : "header does not start with '{'");
   }
-  // The parser takes NUL for the end of its input and would not see what follows.
+  // The parser takes NUL for the end of its input and would ignore what follows.
   if (const size_t nul = text.find('\0'); nul != text.npos) {
     return Fault(StrCat("NUL at byte ", nul, " of the header"));
   }
@@ -354,7 +354,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file) {
   for (const TensorInfo& tensor : header.tensors) {
     MNEMON_RETURN_IF_ERROR(CheckSpan(tensor, data_bytes));
   }
-  // In place: a stable sort would copy the entries. Only empty tensors share a place.
+  // Sorted in place, since a stable sort would copy the entries. Only empty tensors can
+  // tie.
   const auto precedes = [](const TensorInfo& a, const TensorInfo& b) {
     if (a.begin != b.begin) return a.begin < b.begin;
     return a.end != b.end ? a.end < b.end : a.name < b.name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The check of safetensors files against the tensors that a model needs.
+// Check of safetensors files against the tensors that a model needs.
 #pragma once
 
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace mnemon {
 
-// In the file of a checkpoint.
+// Type in the file of a checkpoint.
 DType TypeOf(const TensorShape& tensor);
 
-// What a tensor of a file must be.
+// Requirements for a tensor of a file.
 struct NeededTensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -24,10 +24,10 @@ struct NeededTensor {
 };
 std::vector<NeededTensor> NeededOf(std::span<const TensorShape> tensors);
 
-// Whether `files` together hold exactly the `needed` tensors, each of them once, beside
-// those whose names end with one of `ignored`. Missing and extra tensors, wrong types
-// and shapes, and what is given as bad weights are one INVALID_ARGUMENT that lists them
-// all; beyond a hundred it gives their number. Reads the headers alone.
+// Checks that `files` together hold exactly the `needed` tensors, each once, besides
+// those whose names end with one of `ignored`. One INVALID_ARGUMENT lists all missing
+// and extra tensors, wrong types and shapes, and the given bad weights; beyond a
+// hundred it gives their number. Reads only the headers.
 absl::Status CheckTensors(std::span<const Safetensors> files,
                           std::span<const NeededTensor> needed,
                           std::span<const BadWeight> bad_weights,

@@ -10,7 +10,7 @@
 namespace mnemon {
 namespace {
 
-// How many bytes of a file lie before an address.
+// Bytes of a file before an address.
 int64_t BytesBefore(const FileBytes& file, const void* address) {
   const std::string_view all = file.view();
   const auto* const at = static_cast<const char*>(address);
@@ -52,7 +52,7 @@ WeightStream WeightFiles::Stream() const {
   return {.await =
               [files](const void* end) {
                 for (const Safetensors& file : *files) {
-                  // A failure is found by Finish.
+                  // Finish reports failures.
                   file.file().Await(BytesBefore(file.file(), end)).IgnoreError();
                 }
               },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files that hold a model's weights together, perhaps still being read.
+// The files that together hold a model's weights, possibly still loading.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace mnemon {
 
-// Constant after construction, but for what is released. A copy has the same files.
+// Immutable after construction, except for what is released. A copy refers to the same
+// files.
 class WeightFiles {
  public:
   WeightFiles() = default;
@@ -22,18 +23,18 @@ class WeightFiles {
   std::span<const Safetensors> files() const { return files_; }
   int64_t bytes() const;  // of all files
 
-  // A tensor, and where its data is or will be: it is to be waited for. Null when no
-  // file has it.
+  // A tensor and the address of its data, which must be waited for. Null if no file has
+  // it.
   struct Found {
     const TensorInfo* info = nullptr;
     const char* data = nullptr;
   };
   Found Find(std::string_view name) const;
 
-  // Waits for all bytes; the errors of FileBytes::Finish.
+  // Waits for all bytes. Errors of FileBytes::Finish.
   absl::Status Finish() const;
-  // What waits for them piece by piece. Addresses elsewhere are taken for those of
-  // bytes that are there. Refers to the files, which it keeps.
+  // A stream that waits for the bytes piece by piece. Addresses elsewhere count as
+  // loaded. Refers to the files, which it keeps.
   WeightStream Stream() const;
 
  private:

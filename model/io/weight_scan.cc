@@ -12,17 +12,17 @@ namespace {
 constexpr int64_t kStretch = 256;
 constexpr char kMinusInt8 = '\x80';  // -128
 
-// Those that all bits of the exponent are set in.
+// Numbers with all bits of the exponent set.
 template <class Bits, Bits kExponent>
 bool IsNonFinite(Bits bits) {
   return (bits & kExponent) == kExponent;
 }
 
-// Negative ones are the largest as unsigned numbers.
+// Negative numbers are the largest as unsigned.
 bool IsNoScale(uint32_t bits) { return bits >= 0x7F800000; }
 
-// Of a whole stretch, without a branch and of a fixed length: such a loop is compiled
-// to vector instructions.
+// Scans a whole stretch of fixed length without a branch, so that the loop is
+// vectorised.
 template <class Bits, bool (*kBad)(Bits)>
 bool AnyBad(const char* numbers) {
   Bits bits[kStretch];
@@ -32,7 +32,7 @@ bool AnyBad(const char* numbers) {
   return found != 0;
 }
 
-// Index of the first of `count` numbers that is bad.
+// Index of the first bad number of `count`.
 template <class Bits, bool (*kBad)(Bits)>
 std::optional<int64_t> FirstBad(const char* numbers, int64_t count) {
   constexpr int64_t kSize = sizeof(Bits);

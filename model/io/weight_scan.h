@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The search for numbers that no weight may be: NaN and infinity among floats of 32 and
-// 16 bits, negative ones among scales, -128 among int8.
+// Scan for invalid weights: NaN and infinity among floats of 32 and 16 bits, negative
+// scales, -128 in int8.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@
 
 namespace mnemon {
 
-// The first such element of a tensor.
+// The first invalid element of a tensor.
 struct BadWeight {
   std::string tensor;
   int64_t element = 0;
 };
 
-// What is wrong with it: "is not finite".
+// Description of the fault: "is not finite".
 std::string_view FaultOf(const TensorInfo& tensor);
 
-// A scan in the order of the file, for bytes that are seen once, while they are read.
+// A scan in the order of the file, while its bytes are read once.
 class WeightScan {
  public:
-  // Begins where the data does.
+  // Starts at the data.
   explicit WeightScan(const SafetensorsHeader& header);
 
-  // The next bytes.
+  // Scans the next bytes.
   void Follow(std::string_view piece);
 
-  // One for each tensor that has any, in the order of the data.
+  // One for each tensor with an invalid element, in the order of the data.
   const std::vector<BadWeight>& found() const { return found_; }
 
  private:
@@ -42,18 +42,17 @@ class WeightScan {
     Kind kind = Kind::kFloat;
     int64_t begin = 0, end = 0;  // bytes, from the start of the file, as at_
   };
-  // The first bad element of `bytes`, which begin `before` bytes behind the tensor's
-  // own beginning.
+  // The first invalid element of `bytes`, which begin `before` bytes into the tensor.
   std::optional<int64_t> Look(Kind kind, int64_t before, std::string_view bytes);
 
   const std::vector<TensorInfo> tensors_;
-  std::vector<Tensor> left_;  // those not seen whole, the next one last
+  std::vector<Tensor> left_;  // not yet scanned whole, the next one last
   int64_t at_ = 0;
-  std::string cut_;  // the bytes of a number whose others come with the next piece
+  std::string cut_;  // bytes of a number that continues in the next piece
   std::vector<BadWeight> found_;
 };
 
-// Of a file whose bytes are all there.
+// Scans a file whose bytes are all loaded.
 std::vector<BadWeight> FindBadWeights(const Safetensors& file);
 
 }  // namespace mnemon

@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// Texts of the directory, by file names.
+// Texts of the directory, by file name.
 using Texts = std::map<std::string, std::string>;
 
 const std::map<std::string, std::string>& Metadata() {
@@ -39,7 +39,7 @@ const std::map<std::string, std::string>& Metadata() {
   return kFormat;
 }
 
-// The tensors of `file` as they are, one behind the other.
+// Writes the tensors of `file` unchanged, in order.
 absl::Status WriteTensors(const Safetensors& file, const std::string& to) {
   std::vector<TensorToWrite> tensors;
   for (const TensorInfo& tensor : file.header().tensors) {
@@ -100,7 +100,7 @@ absl::Status ExportDirectory(const std::string& path, const std::string& dir) {
   });
 }
 
-// A tokenizer of characters or bytes is one of byte pairs without pairs.
+// A tokenizer of characters or bytes is a byte pair tokenizer without merges.
 std::string TokenizerOf(const Tokenizer& tokenizer) {
   if (!tokenizer.divides()) return tokenizer.ToJson();
   const bool bytes = tokenizer.ToJson() == MakeByteTokenizer()->ToJson();
@@ -137,7 +137,7 @@ std::string TokenizerOf(const Tokenizer& tokenizer) {
   return file.dump(1) + "\n";
 }
 
-// The file's tensors of which ours are made, filled from ours.
+// The file's tensors from which ours are made, filled in from ours.
 absl::StatusOr<std::vector<std::pair<TensorSource, std::string>>> TakeApart(
     const ModelFiles& files, const ForeignModel& foreign) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
@@ -194,7 +194,7 @@ absl::Status ExportOwn(const ModelFiles& files, const std::string& dir) {
   const std::string config = family->as_foreign(*files.config);
   MNEMON_ASSIGN_OR_RETURN(const ForeignModel foreign, ReadForeignModel(config));
   ModelDescription ours = files.description;
-  ours.dropout = 0;  // of training alone
+  ours.dropout = 0;  // only for training
   if (foreign.description != ours) {
     return absl::InvalidArgumentError(
         "no model_type of Hugging Face describes this model: its context has no limit, "

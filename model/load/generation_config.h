@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// generation_config.json of Hugging Face, and what config.json says of the same.
+// generation_config.json of Hugging Face, and the same settings in config.json.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace mnemon {
 
-// Replaces what `json`, the content of `file`, has a value for: eos_token_id, one id or
-// a list; temperature, top_k, top_p, min_p, typical_p and repetition_penalty;
-// do_sample, whose false means greedy. Other keys are left alone. INVALID_ARGUMENT
-// names `file`, key and value: a token that is not in 0 .. vocab-1, a number out of
-// range.
+// Replaces the defaults for which `json`, the content of `file`, has a value:
+// eos_token_id, one id or a list; temperature, top_k, top_p, min_p, typical_p and
+// repetition_penalty; do_sample, of which false means greedy. Other keys are ignored.
+// INVALID_ARGUMENT names `file`, key and value: a token that is not in 0 .. vocab-1, a
+// number out of range.
 absl::Status ReadGenerationConfig(std::string_view json, const std::string& file,
                                   int64_t vocab, GenerationDefaults& to);
 

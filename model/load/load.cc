@@ -15,7 +15,7 @@
 namespace mnemon {
 namespace {
 
-// With as few positions as `most` asks for. The views may show more.
+// Limits the positions to `most`. The views may show more.
 absl::StatusOr<ModelDescription> LimitContext(ModelDescription model,
                                               std::optional<int64_t> most) {
   if (!most) return model;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loading of a model directory into what serves it, without torch unless the
-// sequence form serves the model.
+// Loading of a model directory for serving, without torch unless the sequence form
+// serves the model.
 #pragma once
 
 #include <cstdint>
@@ -26,49 +26,50 @@ namespace mnemon {
 
 struct ServedModel {
   std::string architecture;  // or the model_type
-  std::string config_json;   // of ours as ConfigToJson has it, else the file
+  std::string config_json;   // our own as by ConfigToJson, else the file
   ModelDescription description;
   std::string model_id;  // see docs/checkpoint_format.md
   int64_t parameters = 0;
-  std::vector<TensorInfo> tensors;  // of the files, in the order of the architecture
-  WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
+  std::vector<TensorInfo> tensors;  // in the files, in the order of the architecture
+  WeightFormat format = WeightFormat::kFp32;  // format of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   absl::Status no_tokenizer;             // why its tokenizer is not supported
   ChatTemplate chat_template;
-  // In place of it: the template of a model of another project; null: it has none, or
-  // one that is not supported, and why.
+  // Template of a model of another project, which replaces `chat`; null if there is
+  // none, or if it is not supported, and why.
   std::shared_ptr<const ChatProgram> chat_program;
   absl::Status no_chat_program;
   GenerationDefaults generation;
-  std::string kernels;  // instruction set or device, as "avx2"; "torch"
-  std::unique_ptr<DeviceDriver> device;  // that the decoder computes on; null: the CPU
-  // One of the two.
+  std::string kernels;  // instruction set or device, such as "avx2"; or "torch"
+  std::unique_ptr<DeviceDriver> device;  // for the decoder; null: the CPU
+  // One of the two is set.
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Predictor> predictor;
 };
 
-// Makes the default decoder with copies of what `views` show, all tensors of `config`.
+// Makes the default decoder with copies of the data of `views`, all tensors of
+// `config`.
 using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decoder>>(
     const ModelDescription& model, const TensorViews& views,
     const std::string& device)>;
 
 // Where and how a model computes.
 struct ServeModelOptions {
-  std::string device = "cpu";  // as of --device; of autoregressive models
-  // Positions of a session at most; none: as many as the model has.
+  std::string device = "cpu";  // value of --device; for autoregressive models
+  // Most positions of a session; none: as many as the model has.
   std::optional<int64_t> max_context = {};
-  // Its pool must outlive the model, and its device.
+  // Its pool and its device must outlive the model.
   DecoderOptions decoder;
-  // Opens a device for the step form alone, where `decoder` has none. Null: with
-  // another device than "cpu" it is the sequence form that serves.
+  // Opens a device for the step form if `decoder` has none. Null: with another device
+  // than "cpu" the sequence form serves.
   std::function<absl::StatusOr<std::unique_ptr<DeviceDriver>>()> open_device = {};
-  // Null: the sequence module, which programs with libtorch must not load.
+  // Null: the sequence module, which programs that link libtorch must not load.
   SequenceDecoderMaker make_sequence = {};
 };
 
-// Reads, checks and packs the model in `dir`; the errors of ReadModelFiles,
-// MakeDecoder, and of the sequence module where one is needed; INVALID_ARGUMENT for a
-// max_context beyond the model's. Nothing of the files stays in memory.
+// Reads, checks and packs the model in `dir`. Errors of ReadModelFiles, MakeDecoder
+// and, if it is needed, the sequence module; INVALID_ARGUMENT for a max_context beyond
+// the model's. No file contents stay in memory.
 absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
                                             const ServeModelOptions& options);
 

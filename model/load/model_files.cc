@@ -21,8 +21,8 @@
 namespace mnemon {
 namespace {
 
-// Small misfits are left to CheckTensors, which lists every one of them; what is
-// refused here, before the weights are read, is a file of another model altogether.
+// Small mismatches are left to CheckTensors, which lists all of them; here, before the
+// weights are read, files of an entirely different model are refused.
 absl::Status CheckProportion(const ModelFiles& files) {
   constexpr int64_t kFactor = 4, kSlack = 64 << 20;
   int64_t needed = 0;  // no product overflows: CheckDescription bounds them
@@ -47,7 +47,7 @@ absl::Status CheckWeights(const WeightFiles& weights,
   return fits.ok() ? fits : Annotated(fits, "model.safetensors");
 }
 
-// Everything but the weights themselves; of them nothing is read.
+// Checks everything but the weights, of which nothing is read.
 absl::StatusOr<ModelFiles> CheckOwn(const CheckpointFiles& files) {
   ModelFiles checked;
   MNEMON_ASSIGN_OR_RETURN(checked.description, DescribeModel(files.config));
@@ -106,7 +106,7 @@ absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
   for (const Safetensors& file : files.weights.files()) {
     for (const TensorInfo& tensor : file.header().tensors) {
       prefixed = prefixed || tensor.name.starts_with(model.prefix);
-      // As GPTQ and AWQ write, of which config.json need not tell.
+      // Written by GPTQ and AWQ, which config.json may not mention.
       if (tensor.name.ends_with(".qweight")) return QuantizedWeights(tensor.name);
     }
   }
@@ -143,8 +143,8 @@ absl::StatusOr<ModelFiles> CheckForeign(const ForeignFiles& files,
   return checked;
 }
 
-// `checked` with the check of its tensors, whose faults count where the weights were
-// verified: what does not match its manifest need not make sense.
+// `checked` with the check of its tensors. Its faults count only if the weights were
+// verified: weights that do not match their manifest need not be valid.
 absl::StatusOr<ModelFiles> WithTensorsChecked(
     absl::StatusOr<ModelFiles> checked,
     std::future<absl::StatusOr<VerifiedWeights>> verified,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The files of a model, read and checked, before a model is made of them: those of a
-// checkpoint of ours, of a directory of Hugging Face, or a GGUF file.
+// The files of a model, read and checked, before a model is made of them: of our own
+// checkpoint, of a Hugging Face directory, or a GGUF file.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@
 namespace mnemon {
 
 struct ModelFiles {
-  std::optional<ModelConfig> config;  // none: of another project
+  std::optional<ModelConfig> config;  // none: another project's
   std::string architecture;           // or the model_type
   ModelDescription description;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the model has none, only ids work
-  absl::Status no_tokenizer;             // why that of another project is not supported
+  absl::Status no_tokenizer;             // why another project's is not supported
   ChatTemplate chat_template;
-  // In place of it: the template of a model of another project; null: it has none, or
-  // one that is not supported, and why.
+  // Template of a model of another project, which replaces `chat`; null if there is
+  // none, or if it is not supported, and why.
   std::shared_ptr<const ChatProgram> chat_program;
   absl::Status no_chat_program;
   GenerationDefaults generation;
-  bool int8 = false;                  // the matrices; else all weights are floats
-  std::vector<TensorRecipe> tensors;  // of the model, in their order
+  bool int8 = false;                  // int8 matrices; false: all weights are floats
+  std::vector<TensorRecipe> tensors;  // of the model, in order
   std::vector<NeededTensor> stored;   // of the files, in the same order
-  // These tensors; the data may be on its way.
+  // These tensors; the data may still be loading.
   WeightFiles weights;
-  // As CheckpointFiles::verified, and by option INVALID_ARGUMENT for bad weights: what
-  // was made of the weights may be used when this gave OK.
+  // See CheckpointFiles::verified; depending on an option also INVALID_ARGUMENT for bad
+  // weights. What was made of the weights must not be used before it returns OK.
   std::future<absl::StatusOr<VerifiedWeights>> verified;
-  // As they are.
+  // Contents of the files.
   std::string config_json;
   std::optional<std::string> tokenizer_json;
   std::optional<std::string> tokenizer_config_json;
@@ -54,17 +54,17 @@ struct ModelFiles {
 };
 
 // Reads and checks the model in `dir` (which may be a link such as run/last, or a GGUF
-// file), but for what only `verified` can tell. Errors are those of ReadFile
-// and CheckIsDirectory, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS,
-// RESOURCE_EXHAUSTED or INTERNAL, and name the file or `dir`, and every fault; nothing
-// of a declared size is allocated before it was checked.
+// file), except for what `verified` reports. Errors are those of ReadFile and
+// CheckIsDirectory, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS,
+// RESOURCE_EXHAUSTED or INTERNAL; they name the file or `dir`, and every fault.
+// Declared sizes are checked before anything is allocated.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 
-// FAILED_PRECONDITION where the files are not a checkpoint of ours.
+// FAILED_PRECONDITION if the files are not our own checkpoint.
 absl::Status RequireOwn(const ModelFiles& files);
 
-// Views of the weights in the order of the architecture's tensors, whose data must be
+// Views of the weights in the order of the architecture's tensors. Their data must be
 // waited for.
 TensorViews ViewWeights(const ModelFiles& files);
 

@@ -27,7 +27,7 @@ struct Int8Matrix {
   std::vector<float> scales;    // [out]
 };
 
-// All of a tensor of floats.
+// All numbers of a tensor of floats.
 std::vector<float> Values(const TensorView& view) {
   std::vector<float> values(view.count());
   ReadRows(view, 0, view.rows(), values.data());
@@ -72,7 +72,7 @@ absl::StatusOr<std::string> FormatInt8Weights(const ModelFiles& files) {
     }
     tensors.push_back(std::move(to));
   }
-  // Floats first: so they are aligned, whatever the sizes of the others.
+  // Floats first, so that they are aligned for any sizes of the others.
   std::ranges::stable_partition(
       tensors, [](const TensorToWrite& to) { return to.dtype == DType::kF32; });
   return FormatSafetensors(tensors);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The int8 form of an fp32 checkpoint: the numbers that loading it with --precision
-// int8 makes, as a file.
+// Conversion of an fp32 checkpoint to int8, with the same numbers as loading it with
+// --precision int8.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace mnemon {
 
-// For WriteCheckpoint.
+// Input of WriteCheckpoint.
 struct QuantisedCheckpoint {
   CheckpointContent content;  // the serving files
   Int8Source source;
-  int64_t source_bytes = 0;  // of the source's model.safetensors
+  int64_t source_bytes = 0;  // size of the source's model.safetensors
 };
 
-// Of the checkpoint in `dir`. The errors of ReadModelFiles; FAILED_PRECONDITION when it
-// is an int8 one.
+// Quantises the checkpoint in `dir`. Errors of ReadModelFiles; FAILED_PRECONDITION if
+// it is int8.
 absl::StatusOr<QuantisedCheckpoint> QuantiseCheckpoint(const std::string& dir);
 
 }  // namespace mnemon

@@ -33,7 +33,7 @@ absl::StatusOr<const SequenceModule*> Load() {
       program / kLibrary, program.parent_path() / "lib" / "mnemon" / kLibrary};
   for (const std::filesystem::path& place : places) {
     if (!std::filesystem::exists(place, failed)) continue;
-    // Local: its libraries' symbols must not replace those of the program.
+    // RTLD_LOCAL, since its libraries' symbols must not replace those of the program.
     void* const library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       return Unavailable(

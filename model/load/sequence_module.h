@@ -21,23 +21,23 @@ class SequenceModule {
   // "libtorch 1.13.1"
   virtual std::string LibraryVersion() const = 0;
 
-  // Whether `device`, the value of a --device flag, is there. INVALID_ARGUMENT names
-  // the flag and the fix.
+  // INVALID_ARGUMENT if `device`, the value of a --device flag, is not available; the
+  // message names the flag and the fix.
   virtual absl::Status CheckDevice(const std::string& device) const = 0;
 
-  // The default decoder with copies of the weights that `views` show, all tensors of
-  // the model, on `device`.
+  // The default decoder on `device`, with copies of the weights in `views`, all tensors
+  // of the model.
   virtual absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(
       const ModelDescription& model, const TensorViews& views,
       const std::string& device) const = 0;
 };
 
 // Loads the library beside the program's own file, or in ../lib/mnemon from there.
-// FAILED_PRECONDITION, which names the files, when none can be loaded or it is not of
+// FAILED_PRECONDITION, which names the files, if none can be loaded or it is not of
 // this program's build. Safe for concurrent use.
 absl::StatusOr<const SequenceModule*> LoadSequenceModule();
 
-// The library's entry point, by the name kSequenceModuleEntry: null when the caller is
+// Entry point of the library, named kSequenceModuleEntry; returns null if the caller is
 // of another build.
 using SequenceModuleEntry = const SequenceModule* (*)(const char* build);
 inline constexpr char kSequenceModuleEntry[] = "MnemonSequenceModule";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operations of steps on the CPU, one table per instruction set: each does one
-// worker's share. The shares of a pool together touch every output exactly once.
+// The operations of steps on the CPU, one table per instruction set. Each computes one
+// worker's share; the shares of a pool together write every output exactly once.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace mnemon {
 
-// `scratch` is the worker's own: ScratchFloats of the call. What returns bool says
-// whether the numbers that its share wrote to states leave them finite, as the calls
-// say.
+// `scratch` is the worker's own: ScratchFloats of the call. Functions that return bool
+// report whether the numbers that their share wrote to states are finite, as defined by
+// the calls.
 struct CpuOperations {
   const char* target;  // "avx2"
-  const char* int8;    // how it multiplies int8: "vnni", "pairs", "single"
+  const char* int8;    // int8 multiplication: "vnni", "pairs", "single"
   void (*embed)(const EmbedCall& call, Share share);
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*parts)(const PartsCall& call, Share share, float* scratch);
@@ -37,14 +37,15 @@ struct CpuOperations {
   void (*softmax)(const SoftmaxCall& call, Share share);
 };
 
-// Plain loops over the equations of the calls: what the others are held against.
+// Plain loops over the equations of the calls: the reference for the other tables.
 const CpuOperations& ReferenceOperations();
-// Whether these are the plain loops, which alone do not keep to docs/numerics.md.
+// Whether these are the plain loops, the only table that does not follow
+// docs/numerics.md.
 bool IsReference(const CpuOperations& operations);
 
-// All that this build has and this machine can run, the best first. A target may be
-// there several times, with another way to multiply int8; the first one is used. All
-// but the reference, which is the last, give the same bits.
+// All tables of this build that the machine can run, the best first. A target may occur
+// several times, with other int8 multiplications; the first is used. All but the
+// reference, which is the last, give the same bits.
 std::span<const CpuOperations> AllCpuOperations();
 
 // Their targets, each once.

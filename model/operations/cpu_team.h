@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A pool of threads that does the operations of kernels.h, each worker its share.
+// A pool of threads that executes the operations of kernels.h, each worker its share.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 namespace mnemon {
 
 // One worker's part of the operations. Together: every worker makes the same calls in
-// the same order, and between a call and one that reads or overwrites what it touched
-// there must be a Sync. Alone: each call is done as a whole.
+// the same order; a Sync must come between a call and one that reads or overwrites what
+// it touched. Alone: each call is computed as a whole.
 class CpuWorker {
  public:
-  // `pool` null: alone. All must outlive it.
+  // `pool` null: alone. All arguments must outlive it.
   CpuWorker(const CpuOperations& operations, ThreadPool* pool, Share share,
             AlignedFloats& scratch)
       : operations_(operations), pool_(pool), share_(share), scratch_(scratch) {}
@@ -48,10 +48,10 @@ class CpuWorker {
   void Norm(const NormCall& call) { operations_.norm(call, share_); }
   void Softmax(const SoftmaxCall& call) { operations_.softmax(call, share_); }
 
-  // Whether all Appends and FastWeights since the last time left states finite.
+  // Whether all Appends and FastWeights since the last call left states finite.
   bool TakeFinite() { return std::exchange(finite_, true); }
 
-  // All workers have come here before any goes on.
+  // Waits until all workers have arrived.
   void Sync() {
     if (pool_ != nullptr) pool_->Barrier(share_.index);
   }
@@ -73,30 +73,30 @@ class CpuTeam {
 
   int size() const { return pool_.count(); }
 
-  // Room for what a call needs aside: the most of ScratchFloats over all calls to come.
-  // May throw std::bad_alloc.
+  // Reserves scratch: the maximum of ScratchFloats over all calls to come. May throw
+  // std::bad_alloc.
   void Reserve(int64_t floats);
 
   // Every worker of the pool calls work(worker), together. One thread at a time, and
-  // one CpuTeam of a pool at a time.
+  // one CpuTeam per pool at a time.
   template <class Work>
   void Run(const Work& work) {
     OnPool([&](int index) { work(together_[index]); });
   }
 
-  // Likewise work(worker, index), each alone.
+  // The same with work(worker, index), each worker alone.
   template <class Work>
   void RunAlone(const Work& work) {
     OnPool([&](int index) { work(alone_[index], index); });
   }
 
-  // Likewise work(together, alone, index), for those that do some of it each way.
+  // The same with work(together, alone, index), for work that is partly shared.
   template <class Work>
   void RunBoth(const Work& work) {
     OnPool([&](int index) { work(together_[index], alone_[index], index); });
   }
 
-  // As CpuWorker's, of all workers. Between two Runs.
+  // CpuWorker::TakeFinite over all workers. Call between two Runs.
   bool TakeFinite();
 
  private:
@@ -107,7 +107,7 @@ class CpuTeam {
   }
 
   ThreadPool& pool_;
-  std::vector<AlignedFloats> scratch_;  // of each worker
+  std::vector<AlignedFloats> scratch_;  // one per worker
   std::vector<CpuWorker> together_, alone_;
 };
 

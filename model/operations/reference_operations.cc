@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The equations as they are written, nothing vectorised by hand; the order of sums is
-// that of kernels.h for matrices and norms only.
+// Direct implementation of the equations, not vectorised by hand; sums have the order
+// of kernels.h for matrices and norms only.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace reference;  // NOLINT
 
-// Of input k of slice s.
+// Weight of input k of slice s.
 float Weight(const MatrixView& matrix, int64_t n, int64_t s, int64_t k) {
   const void* const at = static_cast<const char*>(matrix.panels) +
                          n / kPanel * matrix.panel_bytes + s * matrix.slice_bytes;
@@ -39,7 +39,7 @@ std::span<const float> SliceOf(const MatrixView& matrix, const float* in, int64_
           static_cast<size_t>(std::min(matrix.slice, matrix.inputs - begin))};
 }
 
-// Of some inputs as int8; 0 where all of them become zeros.
+// Scale of some inputs as int8; 0 if all become zeros.
 float Int8Scale(std::span<const float> in) {
   float most = 0;
   for (const float x : in) {
@@ -65,7 +65,7 @@ int64_t Int8Sum(const MatrixView& matrix, std::span<const float> in, int64_t n,
   return sum;
 }
 
-// As a part: in int8 not yet scaled.
+// One part; in int8 not scaled yet.
 float SliceSum(const MatrixView& matrix, const float* row, int64_t n, int64_t s) {
   const std::span<const float> in = SliceOf(matrix, row, s);
   if (matrix.format == WeightFormat::kInt8) {
@@ -78,7 +78,7 @@ float SliceSum(const MatrixView& matrix, const float* row, int64_t n, int64_t s)
   return sum;
 }
 
-// Some slices, upward.
+// Sum of some slices, upward.
 float Total(const MatrixView& matrix, const float* row, int64_t n, Part slices) {
   float total = 0;
   for (int64_t s = slices.begin; s < slices.end; ++s) {

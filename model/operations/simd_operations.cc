@@ -26,8 +26,8 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Inputs i .. i+15 of output n of a matrix packed as floats, in slices of which no one
-// begins in between.
+// Inputs i .. i+15 of output n of a matrix packed as floats; no slice may begin between
+// them.
 HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
   const char* const slice = static_cast<const char*>(matrix.panels) +
                             n / kPanel * matrix.panel_bytes +
@@ -98,7 +98,7 @@ void Mix(const MixCall& call, Share share) {
   }
 }
 
-// As users know them.
+// Names in user interfaces.
 constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
                               : HWY_TARGET == HWY_AVX3 ? "avx512"
                                                        : "portable";

@@ -8,7 +8,7 @@
 
 namespace mnemon {
 
-// Those of AllCpuOperations() but for the reference. One thread, once.
+// AllCpuOperations() without the reference. Called once, by one thread.
 std::vector<CpuOperations> SimdOperations();
 
 }  // namespace mnemon

@@ -7,7 +7,7 @@
 
 namespace mnemon {
 
-// Of a step form or predictor with these options: see Decoder::numerics_id().
+// Id of a step form or predictor with these options: see Decoder::numerics_id().
 std::string StepNumericsId(const StepOptions& options);
 
 }  // namespace mnemon

@@ -17,7 +17,7 @@ std::vector<Place> PlacesOf(StateArena& arena, int32_t slot, int64_t first,
   return places;
 }
 
-// Where a projection by heads puts the key and value of an append.
+// Offsets of an append's key and value in the output of a projection by heads.
 CarryRows::To ByHead(const AppendCall& append, int64_t key, int64_t head_stride) {
   return {.append = append,
           .key = key,
@@ -25,7 +25,7 @@ CarryRows::To ByHead(const AppendCall& append, int64_t key, int64_t head_stride)
           .head_stride = head_stride};
 }
 
-// The memories, through the maps of all layers.
+// Imports the memories, through the maps of all layers.
 void ImportMemories(const StepProgram& program, int64_t position,
                     const TensorViews& carry, StateArena& arena, int32_t slot,
                     CarryWriter& writer) {
@@ -44,7 +44,7 @@ void ImportMemories(const StepProgram& program, int64_t position,
   writer.Append(rows);
 }
 
-// Keys and values [count, D] as they are.
+// Imports keys and values [count, D] unchanged.
 void ImportPair(const AttentionOp& op, const float* keys, const float* values,
                 int64_t width, const std::vector<Place>& places, CarryWriter& writer) {
   const auto count = static_cast<int64_t>(places.size());
@@ -65,7 +65,7 @@ void ImportPair(const AttentionOp& op, const float* keys, const float* values,
                          .head_stride = op.append.width}}});
 }
 
-// W [H, K, N] is stored as [H, N, K]; z [H, N] as it is.
+// W [H, K, N] is stored as [H, N, K]; z [H, N] unchanged.
 bool ImportFixed(const TensorView& carry, float* state, CarryWriter& writer) {
   const float* const from = carry.data;
   const int64_t heads = carry.shape.front(), features = carry.shape.back();
@@ -133,7 +133,7 @@ class SubLayerImport {
   StateArena& arena_;
   const int32_t slot_;
   CarryWriter& writer_;
-  size_t next_ = 0;  // of the carry
+  size_t next_ = 0;  // next entry of the carry
   bool finite_ = true;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The import of a carry of the sequence form into a slot, whatever computes it.
+// Import of a carry of the sequence form into a slot, through a writer for the CPU or a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@
 
 namespace mnemon {
 
-// Rows of a carry that are appended to a state: those of `rows` [places, width], in the
-// memory of the host, multiplied with `matrix` where that has outputs.
+// Rows of a carry to append to a state: `rows` [places, width] in host memory,
+// multiplied by `matrix` if it has outputs.
 struct CarryRows {
-  // Keys from column `key` on, values from `value` on, of what is appended.
+  // What to append: keys start at column `key`, values at column `value`.
   struct To {
     AppendCall append;  // without rows
     int64_t key = 0;
@@ -33,21 +34,21 @@ struct CarryRows {
   std::vector<To> to;
 };
 
-// What writes them: a team of the CPU, or a device.
+// Writes rows and numbers into a state: the CPU's team or a device.
 class CarryWriter {
  public:
-  // Rows that are multiplied at once.
+  // Rows multiplied at once.
   static constexpr int64_t kRowsAtOnce = 256;
 
   virtual ~CarryWriter() = default;
   // May throw std::bad_alloc.
   virtual void Append(const CarryRows& rows) = 0;
-  // Numbers of fixed entries, as they are.
+  // Copies the numbers of fixed entries.
   virtual void Write(std::span<const float> from, float* to) = 0;
 };
 
-// As StepRunner::Import. False: a fixed entry is not finite; what Append has written is
-// for the writer to know. May throw std::bad_alloc.
+// Same contract as StepRunner::Import. Returns false if a fixed entry is not finite;
+// the writer knows whether the appended rows are finite. May throw std::bad_alloc.
 bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
                  StateArena& arena, int32_t slot, CarryWriter& writer);
 

@@ -5,7 +5,7 @@ namespace mnemon {
 
 void CpuBuffers::MakeRoom(const StepProgram& program, int64_t room) {
   if (room <= rows) return;
-  rows = 0;  // should memory run out
+  rows = 0;  // in case of an exception
   const StepSizes sizes = SizesOf(program);
   if (program.remember) {
     memory.Resize(room, program.width);

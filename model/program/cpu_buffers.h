@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The memory that the rows of a step go through on the CPU.
+// Buffers that hold the rows of a step on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mnemon {
 
-// Of one worker, or of all together.
+// Buffers of one worker, or shared by all workers.
 struct CpuBuffers {
   RowBuffer x;          // [levels][rows of the wave, D]
   RowBuffer projected;  // [rows, outputs of the widest projection]
@@ -21,12 +21,12 @@ struct CpuBuffers {
   RowBuffer memory;     // [rows, D]
   RowBuffer maps;       // [rows, outputs of RememberOp::maps]
   RowBuffer last;       // [rows of logits, D], with several waves
-  int64_t rows = 0;     // that there is room for
+  int64_t rows = 0;     // rows that fit
 
   // May throw std::bad_alloc.
   void MakeRoom(const StepProgram& program, int64_t room);
 
-  // Of a wave of `count` rows.
+  // Views of the buffers for a wave of `count` rows.
   StepBuffers views(int64_t count) {
     return {.x = x.rows(),
             .level_rows = count,
@@ -39,7 +39,7 @@ struct CpuBuffers {
   }
 };
 
-// Parts of sums that the workers exchange (StepPartition::Way::kByHead).
+// Partial sums that the workers exchange (StepPartition::Way::kByHead).
 struct CpuParts {
   // May throw std::bad_alloc.
   CpuParts(int64_t slices, int64_t width) {

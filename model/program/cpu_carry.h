@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The writer of carries of the CPU's team.
+// CarryWriter of the CPU's team.
 #pragma once
 
 #include "model/operations/cpu_team.h"

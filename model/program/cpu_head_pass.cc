@@ -6,9 +6,9 @@
 namespace mnemon {
 namespace {
 
-// A group of heads goes from its queries to its slices of the output projection, and a
-// slice of the feed-forward from in to out, without meeting other workers; then all
-// meet, and each adds all parts up for itself.
+// A worker computes a group of heads from its queries to its slices of the output
+// projection, and a slice of the feed-forward from in to out, without waiting; then all
+// synchronise, and each adds all parts for itself.
 class Heads {
  public:
   explicit Heads(const HeadPass& pass) : p_(pass), program_(pass.program) {}
@@ -68,7 +68,7 @@ class Heads {
     const Part slices = p_.OwnOf(op.out.slices());
     const Rows before = Input(), hidden = shared_.hidden;
     if (slices.size() > 0) {
-      // Slices are whole panels, but for the last one.
+      // Slices are whole panels, except for the last.
       const bool last = slices.end == op.out.slices();
       const Part panels{
           slices.begin * op.out.slice / kPanel,
@@ -98,7 +98,7 @@ class Heads {
   }
 
  private:
-  // As of OperationPass.
+  // See OperationPass.
   Rows Input() {
     const Rows before = x();
     level_ += rises_;
@@ -106,7 +106,8 @@ class Heads {
     return before;
   }
 
-  // The own groups' outputs, `stride` of each, of a matrix that has them side by side.
+  // Outputs of the worker's groups, `stride` each, of a matrix that holds them by
+  // group.
   void Project(const NormView& norm, const MatrixView& matrix, Part groups,
                int64_t stride, Rows in, Rows projected) {
     const Part panels{groups.begin * stride / kPanel, groups.end * stride / kPanel};
@@ -118,14 +119,14 @@ class Heads {
          .out = {projected.data + panels.begin * kPanel, projected.stride}});
   }
 
-  // Multiplies the slices of the own units, of `units` with as many each, meets the
-  // others, and adds all of them to x.
+  // Multiplies the slices of the worker's units, of `units` with equally many slices,
+  // waits for the others, and adds all parts to x.
   void Add(const MatrixView& matrix, int64_t units, Rows in, Rows before, float scale,
            const KeyRange* key_ranges) {
-    // Others may still read the parts of the sub-layer before.
+    // Others may still be reading the parts of the previous sub-layer.
     CpuParts& parts = p_.parts[turn_];
     turn_ = 1 - turn_;
-    // Worker 0 adds its slices up, the others leave theirs one by one.
+    // Worker 0 adds its slices up, the others keep theirs apart.
     const int64_t each = matrix.slices() / units, first = p_.FirstOf(units).end * each;
     const Part own{p_.OwnOf(units).begin * each, p_.OwnOf(units).end * each};
     const Rows all = parts.rows.rows();

@@ -17,18 +17,17 @@
 namespace mnemon {
 namespace {
 
-// Copies of more bytes are shared out among the workers, which takes a few
-// microseconds.
+// Copies of more bytes are divided among the workers, which costs a few microseconds.
 constexpr int64_t kCopyAlone = int64_t{64} << 10;
 
-// Rows of a batch, at least: fewer than so many and kMaxChunk more.
+// A batch with this many rows takes no further run, so it has less than kMaxChunk more.
 constexpr int64_t kRowsAtOnce = 256;
 
-// Of attention: room for so many groups comes first, and then for twice as many, so
-// that a group that begins takes no memory.
+// For attention: scratch starts with room for this many groups and then doubles, so
+// that a new group does not allocate.
 constexpr uint64_t kLeastGroups = 16;
 
-// The most of ScratchFloats over the calls of a program, but for Linear and Parts.
+// Maximum of ScratchFloats over the calls of a program, except Linear and Parts.
 struct Scratch {
   int64_t groups;
   int64_t floats = 0;
@@ -64,7 +63,7 @@ class CpuRunner final : public StepRunner {
     ReserveAtLeast(row_views_, rows);
     const auto count = static_cast<int64_t>(workers_.size());
     for (int64_t w = 0; w < count; ++w) {
-      // Of a batch that all compute together, worker 0 holds what they share.
+      // In a batch computed by all together, worker 0 holds the shared buffers.
       const int64_t alone = std::max(MostRowsAlone(rows, count), kRowsByHead);
       const int64_t most = w == 0 ? rows : std::min(rows, alone);
       workers_[w].rows.Reserve(most);
@@ -83,7 +82,7 @@ class CpuRunner final : public StepRunner {
     team_.RunAlone([&](CpuWorker&, int worker) { copies.Make(worker, team_.size()); });
   }
 
-  // Computes all of it.
+  // Computes the whole batch.
   void Submit(const StepBatch& batch, StateArena& arena, float* logits) override {
     using Way = StepPartition::Way;
     if (!batch.views.empty()) return ComputeWithViews(batch, arena, logits);
@@ -100,7 +99,7 @@ class CpuRunner final : public StepRunner {
 
   absl::StatusOr<bool> Import(int64_t position, const TensorViews& carry,
                               StateArena& arena, int32_t slot) override {
-    team_.TakeFinite();  // what an import that failed halfway has left
+    team_.TakeFinite();  // left by an import that failed halfway
     CpuCarryWriter writer(team_);
     const bool finite = ImportCarry(program_, position, carry, arena, slot, writer);
     return team_.TakeFinite() && finite;
@@ -156,7 +155,7 @@ class CpuRunner final : public StepRunner {
     row_views_.clear();
     for (const StepView& view : batch.views) {
       const StepBatch::Run& run = batch.runs[static_cast<size_t>(view.run)];
-      // Of several waves the first has one row of each run.
+      // With several waves, the first has one row of each run.
       row_views_.push_back({.row = all.rows.waves.size() > 1 ? view.run : run.first,
                             .fixed = fixed ? arena.Fixed(run.slot, 0) : nullptr,
                             .to = &view});
@@ -170,8 +169,8 @@ class CpuRunner final : public StepRunner {
   const StepSizes sizes_;
   CpuTeam team_;
   std::vector<Worker> workers_;
-  std::vector<CpuParts> parts_;     // as of HeadPass; one worker needs none
-  std::vector<RowView> row_views_;  // of a batch with views
+  std::vector<CpuParts> parts_;     // see HeadPass; one worker needs none
+  std::vector<RowView> row_views_;  // for a batch with views
   StepPartition partition_;
   WayTuner tuner_;
 };

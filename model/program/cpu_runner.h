@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The runner of the CPU: a team of threads, each of which goes through the whole
-// program and does its part.
+// StepRunner of the CPU: a team of threads, each of which executes its part of the
+// whole program.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-// All must outlive it. May throw std::bad_alloc.
+// All arguments must outlive the runner. May throw std::bad_alloc.
 std::unique_ptr<StepRunner> MakeCpuRunner(const StepProgram& program,
                                           const CpuOperations& operations,
                                           ThreadPool& pool);

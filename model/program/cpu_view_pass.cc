@@ -12,7 +12,8 @@
 namespace mnemon {
 namespace {
 
-// What Attend takes the softmax of: of a row and head, at positions of one block.
+// Scores of a row and head at positions of one block, to which Attend applies the
+// softmax.
 void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part positions,
                 float* out) {
   const KeyRange& range = call.key_ranges[row];
@@ -21,7 +22,7 @@ void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part position
   const float* const block =
       range.blocks[positions.begin / kBlockPositions - range.base] + place;
   const int64_t distance = range.query - positions.begin;
-  // Of the first position; the tables go on from row to row as positions do.
+  // Row of the first position; tables advance row by row with positions.
   const int64_t table_row = call.zero_row - distance;
   double sums[kBlockPositions] = {};
   for (int64_t i = 0; i < call.width; ++i) {
@@ -51,7 +52,7 @@ void ScoreBlock(const AttendCall& call, int64_t row, int64_t head, Part position
   }
 }
 
-// Of a - b; of a alone where b is null.
+// Norm of a - b, or of a if b is null.
 float FrobeniusNorm(const float* a, const float* b, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -61,8 +62,8 @@ float FrobeniusNorm(const float* a, const float* b, int64_t count) {
   return static_cast<float>(std::sqrt(sum));
 }
 
-// Goes by operation and looks, behind each, at what that has read and written. Each
-// worker looks at its heads.
+// Computes by operation and, after each, views what it has read and written. Each
+// worker views its heads.
 class Viewing {
  public:
   Viewing(const StepProgram& program, std::span<const RowView> views, CpuWorker& worker)
@@ -71,7 +72,7 @@ class Viewing {
   Rows x() const { return pass_.x(); }
 
   void Begin(const WaveView& wave, const StepBuffers& buffers, bool twice) {
-    // Rows of the first wave alone have views.
+    // Only rows of the first wave have views.
     if (std::exchange(begun_, true)) views_ = {};
     wave_ = wave;
     at_ = buffers;
@@ -144,11 +145,11 @@ class Viewing {
         p = some.end;
       }
     }
-    // Shared out as the heads are above.
+    // Divided like the heads above.
     k_.Softmax({.rows = call.heads, .keys = to.positions, .scores = all});
   }
 
-  // Of a sub-layer.
+  // Ends a sub-layer.
   void End() {
     if (--left_ > 0 || layer_ < program_.layers.size()) return;
     for (const RowView& view : views_) {
@@ -168,9 +169,9 @@ class Viewing {
   WaveView wave_;
   StepBuffers at_;
   bool begun_ = false;
-  int64_t attention_ = 0, fast_ = 0;  // blocks of a kind that were done
-  size_t layer_ = 0;                  // layers that were begun
-  size_t left_ = 0;                   // sub-layers of the last one
+  int64_t attention_ = 0, fast_ = 0;  // finished blocks of each kind
+  size_t layer_ = 0;                  // started layers
+  size_t left_ = 0;                   // remaining sub-layers of the last layer
 };
 
 }  // namespace

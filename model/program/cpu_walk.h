@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The way of a worker through a step program, wave by wave, whatever its share of the
-// operations is.
+// Loop of a worker over the waves and operations of a step program, for any way of
+// sharing the operations.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace mnemon {
 
-// begin(wave) embeds its rows, pass.BeginLayer() goes before the operations of a layer,
-// pass(op) does one, pass.x() is where the rows of the wave lie. `last`: as of
-// CpuBuffers, of all workers together. The head is divided among them; `logits`
+// begin(wave) embeds the wave's rows, pass.BeginLayer() precedes the operations of a
+// layer, pass(op) executes one, pass.x() returns the rows of the wave. `last`: see
+// CpuBuffers, shared by all workers. The workers divide the head; `logits`
 // [rows.logits_rows, V].
 template <class Pass, class Begin>
 void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
@@ -28,7 +28,7 @@ void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
       pass.BeginLayer();
       for (const SubLayerOp& op : layer) std::visit(pass, op);
     }
-    // The next wave takes the place of the rows whose logits are wanted.
+    // Saves the rows whose logits are wanted, since the next wave overwrites them.
     for (int64_t r = 0; waves && together.share().index == 0 && r < wave.rows; ++r) {
       const int32_t to = rows.logits_of[static_cast<size_t>(wave.first + r)];
       if (to >= 0) std::copy_n(pass.x().row(r), program.width, last.rows().row(to));

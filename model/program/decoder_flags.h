@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flags that say how decoders compute, for every command that steps a model.
+// Flags for how decoders compute, shared by all commands that step a model.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace mnemon {
 
 struct DecoderFlags {
   std::string decoder = "step";
-  std::string precision;  // empty: that of the checkpoint
-  std::string target;     // empty: the best of this machine
+  std::string precision;  // empty: as in the checkpoint
+  std::string target;     // empty: the best on this machine
 };
 
-// Adds --decoder, --precision and --target, with what `flags` hold as their defaults.
+// Adds --decoder, --precision and --target with the values in `flags` as defaults.
 // `flags` must outlive `app`.
 void AddDecoderFlags(Command app, DecoderFlags& flags);
 
 // Adds --max-context: see ServeModelOptions. `max_context` must outlive `app`.
 void AddMaxContextFlag(Command app, std::optional<int64_t>& max_context);
 
-// INVALID_ARGUMENT names the flag. `pool` must outlive the decoders.
+// `pool` must outlive the decoders. INVALID_ARGUMENT names the flag.
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
                                                 ThreadPool& pool);
 

@@ -7,7 +7,7 @@
 namespace mnemon {
 namespace {
 
-// The calls on `given` that make rows of a carry state, by way of `made`.
+// Calls that turn rows of a carry in `given` into state, by way of `made`.
 std::vector<StepCall> CallsOf(const CarryRows& rows, const DeviceWeights& weights,
                               const Place* places, Rows given, Rows made,
                               const Rows& prepared) {
@@ -58,14 +58,14 @@ void DeviceCarryWriter::Append(const CarryRows& rows) {
       step_.LaunchCall(bucket, call);
     }
     stagings_.Receive(/*draws=*/0);
-    Finish().IgnoreError();  // what it has copied in is used no more; said again later
+    Finish().IgnoreError();  // the sources are free again; errors are reported later
   }
 }
 
 void DeviceCarryWriter::Write(std::span<const float> from, float* to) {
   driver_.CopyIn(from.data(), to, FloatBytes(static_cast<int64_t>(from.size())));
   run_.mark = driver_.Mark();
-  Finish().IgnoreError();  // likewise
+  Finish().IgnoreError();  // errors are reported later
 }
 
 absl::Status DeviceCarryWriter::Finish() { return stagings_.Wait(run_); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The writer of carries of a device.
+// CarryWriter of a device.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,22 +9,22 @@
 
 namespace mnemon {
 
-// Goes through the buffers of a step: REQUIRES that none is under way.
+// Uses the buffers of a step. REQUIRES: no step is under way.
 class DeviceCarryWriter final : public CarryWriter {
  public:
-  // All outlive it. `remembers`: the program has a RememberOp.
+  // All arguments must outlive it. `remembers`: the program has a RememberOp.
   DeviceCarryWriter(DeviceDriver& driver, DeviceStep& step, DeviceStagings& stagings,
                     bool remembers)
       : driver_(driver), step_(step), stagings_(stagings), remembers_(remembers) {}
-  // Collects what it has queued.
+  // Waits for queued work.
   ~DeviceCarryWriter() override { Finish().IgnoreError(); }
 
   void Append(const CarryRows& rows) override;
   void Write(std::span<const float> from, float* to) override;
 
-  // Why the device failed, once all is done.
+  // Waits until all is done and returns the error of the device, if any.
   absl::Status Finish();
-  // After Finish: whether what was appended is finite.
+  // Whether everything appended is finite. REQUIRES: Finish has returned.
   bool finite() const { return run_.wrong == 0; }
 
  private:

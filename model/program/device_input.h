@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the host writes for a step on a device, in one piece that is copied there: a
-// header, and arrays for up to so many rows, at fixed places. Table changes come last.
+// Input of a step on a device: a header, arrays for a fixed number of rows at fixed
+// offsets, and table changes at the end. The host writes it as one piece, which is
+// copied to the device.
 #pragma once
 
 #include <algorithm>
@@ -15,30 +16,30 @@ namespace mnemon {
 
 class DeviceInput {
  public:
-  // For rows up to `rows`, at `memory` of the host or of the device; nothing is read or
-  // written.
+  // Input for up to `rows` rows at `memory`, on the host or the device; the memory is
+  // not touched.
   DeviceInput(int64_t rows, void* memory);
 
-  // With so many table changes.
+  // Size with `changes` table changes.
   int64_t bytes(int64_t changes) const {
     return changes_ + changes * static_cast<int64_t>(sizeof(TableChange));
   }
   StepHeader* header() const { return At<StepHeader>(0); }
   TableChange* changes() const { return At<TableChange>(changes_); }
-  // Per row: of a program with a RememberOp the row of logits of each, or -1; else the
-  // rows whose logits are wanted.
+  // With a RememberOp: the row of logits of each row, or -1. Else: the rows whose
+  // logits are wanted.
   int32_t* wanted() const { return At<int32_t>(wanted_); }
   DrawnToken* drawn_tokens() const { return At<DrawnToken>(drawn_tokens_); }
   device::DrawRow* draws() const { return At<device::DrawRow>(draws_); }
   int32_t* tokens() const { return At<int32_t>(tokens_); }
-  // As of AttendScratch, of each reach `group_stride` apart.
+  // See AttendScratch; one array per reach, `group_stride` apart.
   int64_t* first_group() const { return At<int64_t>(first_group_); }
   int64_t group_stride() const { return rows_ + std::min<int64_t>(rows_, kMaxChunk); }
-  // Of the first wave, as if it had all rows.
+  // View of the first wave as if it had all rows.
   WaveView wave() const;
 
-  // Writes rows, and changes; or changes alone. Draws and drawn tokens: none. REQUIRES:
-  // memory of the host, with room for them.
+  // Writes rows and changes, or only changes, without draws and drawn tokens. REQUIRES:
+  // host memory with room for them.
   void Write(const StepRows& rows, bool remember, std::span<const TableChange> changes);
   void Write(std::span<const TableChange> changes);
 
@@ -48,7 +49,7 @@ class DeviceInput {
     return reinterpret_cast<T*>(memory_ + place);
   }
   void WriteGroups(const StepRows& rows, int64_t wave);
-  // Takes the next place, for `count` of T.
+  // Reserves the next place, for `count` objects of type T.
   template <class T>
   int64_t Place(int64_t count);
 

@@ -26,7 +26,7 @@ void DeviceWeights::Take(std::span<const std::byte> host, DeviceDriver& driver) 
   auto* const device = static_cast<std::byte*>(taken_.Take(bytes));
   regions_.push_back({host.data(), bytes, device});
   driver.CopyIn(host.data(), device, bytes);
-  // Nobody need keep it until then. A device that fails says so later.
+  // The source may be freed after this. Errors of the device are reported later.
   driver.Wait(driver.Mark()).IgnoreError();
 }
 
@@ -39,7 +39,7 @@ const void* DeviceWeights::Find(const void* host) const {
       return region.device + (at - region.host);
     }
   }
-  MNEMON_CHECK(false);  // a weight that is not packed
+  MNEMON_CHECK(false);  // not a packed weight
   return nullptr;
 }
 
@@ -100,7 +100,7 @@ void CallRecorder::Attend(const AttendCall& call) {
   step.call.relative_key = Of(call.relative_key);
   step.call.relative_bias = Of(call.relative_bias);
   step.call.slopes = Of(call.slopes);
-  // What is appended just before is its own, where each head has keys of its own.
+  // A preceding append is the rows' own if each head has its own keys.
   if (call.sharing == 1 && !calls_.empty() &&
       calls_.back().kind == StepCallKind::kAppend) {
     step.append = calls_.back().append.call;
@@ -155,7 +155,7 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                                   .tokens = rows.input.tokens()};
   recorder.Sync();
   OperationPass pass(program, recorder);
-  // Blocks append to what others attend.
+  // Blocks append what other blocks attend to.
   pass.Begin(rows.input.wave(), rows.buffers, /*twice=*/true);
   for (const std::vector<SubLayerOp>& layer : program.layers) {
     pass.BeginLayer();

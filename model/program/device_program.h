@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A step program as calls with addresses of a device.
+// A step program as calls with device addresses.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace mnemon {
 
-// The weights of a program in the memory of a device.
+// The weights of a program in device memory.
 class DeviceWeights {
  public:
-  // Copies what the program points to; all of it but angles lies in `weights`. All
-  // must outlive it. Throws std::bad_alloc.
+  // Copies what the program points to; everything but angles lies in `weights`. All
+  // arguments must outlive it. Throws std::bad_alloc.
   DeviceWeights(const StepProgram& program, const PackedWeights& weights,
                 DeviceDriver& driver);
 
-  // Where the device has what the host has there; null stays null.
+  // Device address of the copy of `host`; null stays null.
   template <class T>
   const T* Of(const T* host) const {
     return static_cast<const T*>(Find(host));
@@ -45,14 +45,14 @@ class DeviceWeights {
   std::vector<Region> regions_;
 };
 
-// A worker of an OperationPass that notes calls instead of making them, with addresses
-// of the device.
+// Worker for OperationPass that records calls with device addresses instead of
+// executing them.
 class CallRecorder {
  public:
-  // `weights` outlives it; null: weights stay where the host has them. `input`: where
-  // groups of keys are counted; where there is no attention, null. `prepared`: linear
-  // calls are tiled, for launches of their own, and this is where their rows are
-  // prepared; null: they are those of a whole step.
+  // `weights` must outlive it; null: weights stay at their host addresses. `input`:
+  // where groups of keys are counted; null without attention. `prepared`: buffer for
+  // prepared rows of linear calls, which are tiled for launches of their own; null:
+  // linear calls are those of a kernel for the whole step.
   explicit CallRecorder(const DeviceWeights* weights,
                         const DeviceInput* input = nullptr,
                         const Rows* prepared = nullptr)
@@ -88,21 +88,21 @@ class CallRecorder {
 };
 
 struct DeviceProgram {
-  std::vector<StepCall> wave;    // of each wave
-  std::vector<StepCall> logits;  // behind them, where some are computed
-  std::vector<StepCall> draws;   // behind these, where tokens are drawn
+  std::vector<StepCall> wave;    // for each wave
+  std::vector<StepCall> logits;  // then, if any logits are wanted
+  std::vector<StepCall> draws;   // then, if any tokens are drawn
 };
 
-// Where the rows of a step are on the device.
+// Device addresses of the rows of a step.
 struct DeviceRows {
   const DeviceInput& input;
   StepBuffers buffers;
-  Rows last;                       // [rows, D], of a program with a RememberOp
+  Rows last;                       // [rows, D], with a RememberOp
   Rows logits;                     // [rows, V]
-  const Rows* prepared = nullptr;  // as of CallRecorder
+  const Rows* prepared = nullptr;  // see CallRecorder
 };
 
-// `weights` as of CallRecorder.
+// `weights`: see CallRecorder.
 DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                 const DeviceWeights* weights, const DeviceRows& rows);
 

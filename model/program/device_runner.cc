@@ -20,7 +20,7 @@
 namespace mnemon {
 namespace {
 
-// What a load of a program makes, in order.
+// Objects made by loading a program, in order.
 struct Loaded {
   Loaded(const StepProgram& program, const StateSpec& spec,
          const PackedWeights& weights, DeviceDriver& driver)
@@ -118,13 +118,13 @@ class DeviceRunner final : public StepRunner {
 
   void SubmitPiece(const PieceCut::Piece& piece, StateArena& arena, DeviceRun& run,
                    float* logits);
-  // Sets rows_; returns the changes of tables that come with them.
+  // Sets rows_; returns the accompanying changes of tables.
   std::span<const TableChange> Fill(const StepBatch& piece, StateArena& arena,
                                     DeviceRun& run);
   void ChangeTables(std::span<const TableChange> changes, DeviceRun& run);
   // Adds draws and drawn tokens to an input.
   void AddDraws(const PieceCut::Piece& piece, const DeviceInput& input);
-  // Queues copies of rows of logits, several at once where they are neighbours.
+  // Queues copies of rows of logits; neighbours share one copy.
   void CopyLogits(std::span<const int32_t> rows, float* to);
 
   const StepProgram& program_;
@@ -198,7 +198,7 @@ void DeviceRunner::SubmitPiece(const PieceCut::Piece& piece, StateArena& arena,
   input.Write(rows_, program_.remember.has_value(), changes);
   AddDraws(piece, input);
   loaded_->stagings.Send(input);
-  // The host wants logits as they are, and draws change them.
+  // The host wants the original logits, which draws change.
   const bool draws = !piece.draws.empty(), later = !piece.to_host.empty();
   loaded_->step.Launch(bucket, static_cast<int64_t>(rows_.waves.size()),
                        rows_.logits_rows > 0, draws && !later);

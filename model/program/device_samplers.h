@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the draws of slots go by, in the memory of a device.
+// Sampling parameters and state of slots in device memory.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace mnemon {
 
-// One thread.
+// Used by one thread.
 class DeviceSamplers {
  public:
   // The driver must outlive it.
   explicit DeviceSamplers(DeviceDriver& driver) : driver_(driver) {}
-  // Gives all back.
+  // Frees all samplers.
   ~DeviceSamplers();
   DeviceSamplers(const DeviceSamplers&) = delete;
   DeviceSamplers& operator=(const DeviceSamplers&) = delete;
 
-  // As of Decoder::BeginDraws and EndDraws. Throws std::bad_alloc; the slot has none
-  // then.
+  // See Decoder::BeginDraws and EndDraws. Throws std::bad_alloc; the slot then has no
+  // sampler.
   void Begin(int32_t slot, const SamplingParams& params,
              std::span<const int32_t> window);
   void End(int32_t slot);
-  // All that was queued before the mark is done.
+  // Frees ended samplers: everything queued before the mark is done.
   void Done(int64_t mark);
 
-  // REQUIRES: one was begun.
+  // REQUIRES: the slot has a sampler.
   device::SlotSampler* Of(int32_t slot) const { return by_slot_.at(slot)->there; }
 
  private:
   struct Sampler {
     SlotSamplerImage image;
     device::SlotSampler* there = nullptr;  // on the device
-    int64_t mark = 0;                      // behind which the image is not used
+    int64_t mark = 0;                      // after which the image is unused
   };
 
   DeviceDriver& driver_;

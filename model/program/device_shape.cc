@@ -13,13 +13,13 @@
 namespace mnemon {
 namespace {
 
-// Blocks beyond those that run at once wait for them.
+// Blocks beyond those that run at once must wait.
 constexpr int kBlocksPerProcessor = 8;
 constexpr auto kSampleFloats =
     static_cast<int64_t>((sizeof(device::SampleShared) + 15) / 16 * 4);
 
-// Floats of shared memory that a block of `threads` can use for a call on up to `rows`
-// rows, of which each block has its share.
+// Floats of shared memory that a block of `threads` can use for its share of a call on
+// up to `rows` rows.
 int64_t SharedFloats(const StepCall& call, int64_t rows, int64_t blocks, int threads) {
   switch (call.kind) {
     case StepCallKind::kLinear:
@@ -45,7 +45,7 @@ int64_t SharedFloats(const StepCall& call, int64_t rows, int64_t blocks, int thr
   }
 }
 
-// Without which it cannot be done.
+// Minimum for the call.
 int64_t LeastSharedFloats(const StepCall& call, int threads) {
   if (call.kind == StepCallKind::kFastWeights) {
     return device::FastWeightLeastFloats(call.fast_weights, threads);
@@ -56,7 +56,7 @@ int64_t LeastSharedFloats(const StepCall& call, int threads) {
   return SharedFloats(call, /*rows=*/1, /*blocks=*/1, threads);
 }
 
-// Parts of a call that blocks can share.
+// Parts of a call that can be divided among blocks.
 int64_t Units(const StepCall& call, int64_t rows, int threads) {
   const int64_t warps = threads / device::kWarp;
   switch (call.kind) {
@@ -115,7 +115,7 @@ StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                       SharedFloats(call, rows, limits.processors, kWholeStepThreads));
   }
   shared = std::min(shared, most);
-  // One block of a processor: it has all that is left.
+  // One block per processor gets all that is left.
   const int64_t ahead = (most - shared) / 4 * 4;
   return {.launch = {.blocks = limits.processors,
                      .threads = kWholeStepThreads,

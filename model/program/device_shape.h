@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// With how many blocks and threads, and how much shared memory, a device does the calls
-// of a step program.
+// Blocks, threads and shared memory with which a device executes the calls of a step
+// program.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace mnemon {
 
-// Of one launch.
+// Shape of one launch.
 struct StepShape {
   LaunchShape launch;
   int64_t shared_floats = 0;
-  int64_t ahead_floats = 0;  // of a whole step
+  int64_t ahead_floats = 0;  // for a whole step
 };
 
-// Of a kernel that does one call for up to `rows` rows.
+// Shape of a kernel that executes one call for up to `rows` rows.
 StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits);
 
-// Of the kernel that does all of `calls`.
+// Shape of the kernel that executes all of `calls`.
 StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits);
 
-// What steps of a program need, whatever their rows.
+// Needs of the steps of a program, for any number of rows.
 struct DeviceNeeds {
-  int64_t shared_bytes = 0;     // of a block
-  int64_t prepared_floats = 0;  // of a prepared row
+  int64_t shared_bytes = 0;     // per block
+  int64_t prepared_floats = 0;  // per prepared row
 };
 DeviceNeeds NeedsOf(const StepProgram& program);
 

@@ -36,7 +36,7 @@ void DeviceStagings::Collect(Staging& staging) {
 DeviceInput DeviceStagings::Begin(size_t bucket, DeviceRun& run) {
   now_ = &stagings_[static_cast<size_t>(begun_++ % kStagings)];
   if (now_->run != nullptr) {
-    driver_.Wait(now_->mark).IgnoreError();  // its run's Wait says so
+    driver_.Wait(now_->mark).IgnoreError();  // its run's Wait reports errors
     Collect(*now_);
   }
   *now_->result = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The way of a step's input to a device, and of its result back: pieces of pinned
-// memory that are used in turns.
+// Pinned buffers, used in turn, that carry the input of steps to a device and results
+// back.
 #pragma once
 
 #include <array>
@@ -14,27 +14,28 @@
 
 namespace mnemon {
 
-// Pieces of work that belong together.
+// Pieces of work that are waited for together.
 struct DeviceRun {
-  int64_t mark = 0;    // behind the last of them
-  uint32_t wrong = 0;  // StepResult::wrong of those that were collected
-  // Likewise their drawn tokens, in order; there is room for them.
+  int64_t mark = 0;    // after the last piece
+  uint32_t wrong = 0;  // StepResult::wrong of collected pieces
+  // Drawn tokens of the collected pieces, in order; capacity is reserved.
   std::vector<int32_t> tokens;
 };
 
-// One thread.
+// Used by one thread.
 class DeviceStagings {
  public:
-  // Between the host and `input` on the device, which is that of a DeviceStep. The
-  // driver must outlive it. Throws std::bad_alloc.
+  // Transfers between the host and `input` on the device, the input of a DeviceStep.
+  // The driver must outlive it. Throws std::bad_alloc.
   DeviceStagings(DeviceDriver& driver, void* input);
-  // REQUIRES: all that was queued is done.
+  // REQUIRES: all queued work is done.
   ~DeviceStagings();
   DeviceStagings(const DeviceStagings&) = delete;
   DeviceStagings& operator=(const DeviceStagings&) = delete;
 
-  // The next piece, for the host to write; waits where the device has not read it yet.
-  // Then Send queues its copy, and after the launches Receive that of the result.
+  // Returns the next buffer for the host to write; waits if the device has not read it
+  // yet. Send then queues its copy; after the launches, Receive queues the copy of the
+  // result.
   DeviceInput Begin(size_t bucket, DeviceRun& run);
   void Send(const DeviceInput& input);
   void Receive(int64_t draws);
@@ -43,14 +44,14 @@ class DeviceStagings {
   absl::Status Wait(DeviceRun& run);
 
  private:
-  // More than a batch has pieces: those of two steps do not wait for each other.
+  // More than the pieces of a batch, so that two steps do not wait for each other.
   static constexpr int kStagings = 8;
 
   struct Staging {
     char* memory = nullptr;
     StepResult* result = nullptr;
     int64_t draws = 0;
-    DeviceRun* run = nullptr;  // that it belongs to; null: free
+    DeviceRun* run = nullptr;  // its run; null: free
     int64_t mark = 0;
   };
   static void Collect(Staging& staging);

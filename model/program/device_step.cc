@@ -16,10 +16,10 @@ constexpr size_t kBuckets = std::bit_width(static_cast<uint64_t>(kStepRows));
 
 int64_t RowsOf(size_t bucket) { return int64_t{1} << bucket; }
 
-// Rows begin where a device reads them in whole lines.
+// Rows are aligned to the lines in which a device reads.
 int64_t Stride(int64_t width) { return (width + 31) / 32 * 32; }
 
-// Groups of keys that a row can see, at most.
+// Most groups of keys that a row can see.
 int64_t MostGroups(const StepProgram& program, const StateSpec& spec) {
   if (!spec.growing()) return 0;
   constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
@@ -66,7 +66,7 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
       TakeRows(kStepRows, program.remember ? program.remember->maps.outputs : 0);
   last_ = TakeRows(kStepRows, remembered);
   prepared_ = TakeRows(kStepRows, NeedsOf(program).prepared_floats);
-  // Side by side, to be copied at once.
+  // Contiguous, to be copied at once.
   const int64_t vocab = program.logits.head.outputs;
   logits_ = {taken_.TakeFloats(kStepRows * vocab), vocab};
   input_ =
@@ -79,7 +79,7 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
   groups_.Reserve(kStepRows * MostGroups(program, spec) * group_bytes_);
 
   buckets_.resize(kBuckets);
-  int blocks = driver.limits().processors;  // that sample
+  int blocks = driver.limits().processors;  // blocks that sample
   for (size_t b = 0; b < kBuckets; ++b) {
     buckets_[b].program =
         MakeDeviceProgram(program, &weights_,
@@ -119,7 +119,7 @@ void DeviceStep::Prepare(size_t index) {
   const auto bytes = static_cast<int64_t>(calls.size() * sizeof(StepCall));
   bucket.calls = static_cast<StepCall*>(taken_.Take(bytes));
   driver_.CopyIn(calls.data(), bucket.calls, bytes);
-  // What is copied in is gone behind this.
+  // The sources of the copies are freed after this.
   driver_.Wait(driver_.Mark()).IgnoreError();
 }
 
@@ -127,7 +127,7 @@ bool DeviceStep::Whole(size_t bucket) const {
   return RowsOf(bucket) <= driver_.limits().whole_step_rows;
 }
 
-// Of a ring more may be held than its rows see.
+// A ring may hold more than its rows see.
 void DeviceStep::MakeRoom(int64_t groups) {
   groups_.Cover(std::min(groups * group_bytes_, groups_.size()));
 }

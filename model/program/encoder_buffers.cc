@@ -15,7 +15,7 @@ constexpr int64_t kMostTileRows = 24;
 
 constexpr int64_t kCacheLine = 64;
 
-// Takes the memory.
+// Allocates.
 class Take {
  public:
   template <class Vector>
@@ -50,7 +50,7 @@ class Count {
   template <class Vector>
   void Items(Vector&, Saturating count) {
     bytes_ += count * sizeof(typename Vector::value_type);
-    // Its allocator takes whole cache lines.
+    // Its allocator uses whole cache lines.
     if constexpr (std::is_same_v<Vector, UnsetFloats>) bytes_ += kCacheLine;
   }
   template <class Vector>
@@ -73,7 +73,7 @@ class Count {
 };
 
 int64_t AttentionRow(int64_t width, int64_t time, AttentionMaps maps) {
-  // The softmax of a key takes as long as some multiply-adds.
+  // The softmax of a key costs as much as some multiply-adds.
   const Saturating scores = Saturating(Padded(time)) * width + Saturating(16) * time;
   const Saturating values = Saturating(Padded(width)) * time;
   return (scores * (maps == AttentionMaps::kNotebook ? 2 : 1) + values).value();
@@ -95,9 +95,9 @@ int64_t WidestHead(const ModelDescription& model) {
   return widest;
 }
 
-// For a block of rows in a phase: see EncoderPrediction.
+// Steps for a block of rows in a phase: see EncoderPrediction.
 int64_t MostSteps(const ModelDescription& model) {
-  int64_t feeds = 0, most = 0;  // behind one block of attention
+  int64_t feeds = 0, most = 0;  // after one block of attention
   for (const std::vector<SubLayer>& layer : model.layers) {
     for (const SubLayer& sub : layer) {
       feeds = std::holds_alternative<FeedForward>(sub.block) ? feeds + 1 : 0;
@@ -137,7 +137,7 @@ void EncoderBuffers::ForEach(const ModelDescription& model, const EncoderShape& 
   const int64_t rows = shape.group_rows(), block = std::min(rows, kEncoderBlock);
   const Saturating tokens = Saturating(shape.batch) * shape.time;
   const std::vector<const Attention*> attention = AttentionOf(model);
-  int64_t all = 0, padded = 0;  // of a row's heads together: H K, in whole panels
+  int64_t all = 0, padded = 0;  // of all heads of a row: H K; in whole panels
   for (const Attention* one : attention) {
     all = std::max(all, one->heads * one->width);
     padded = std::max(padded, one->heads * Padded(one->width));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The memory of one prediction of an encoder. The size of each buffer is computed in
-// one function, which takes the memory for a prediction and counts it for its cost.
-// Floats are not set: those that a prediction does not compute, it does not read.
+// Buffers of one prediction of an encoder. One function computes the size of each
+// buffer, both to allocate it and to count its cost. Floats are uninitialised: a
+// prediction reads only those that it has computed.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace mnemon {
 
-// Rows of a block, and the least of a group where there are as many.
+// Rows of a block, and the fewest rows of a group if there are as many.
 inline constexpr int64_t kEncoderBlock = 256;
 
-// How a prediction is divided.
+// How a prediction is divided into groups and tiles.
 struct EncoderShape {
   // `workers` is the size of the pool. B and T >= 1, however large.
   EncoderShape(const ModelDescription& model, int workers, int64_t batch, int64_t time,
@@ -32,11 +32,11 @@ struct EncoderShape {
   const int64_t time;   // T
   const AttentionMaps maps;
   const int64_t per_group;  // sequences of a group, at most
-  // Multiply-adds of a row of attention of one of the widest heads, as they are
-  // computed: products of whole panels, and the softmax as the multiply-adds of the
-  // same time. The notebook's maps take scores of their own.
+  // Multiply-adds of one row of attention of one of the widest heads, as computed:
+  // products of whole panels, plus the softmax counted as multiply-adds of equal time.
+  // The notebook's maps compute scores of their own.
   const int64_t attention_row;
-  const int64_t tile_rows;  // of one sequence, which attend together, at most
+  const int64_t tile_rows;  // most rows of one sequence that attend together
 };
 
 struct EncoderBuffers {
@@ -51,8 +51,8 @@ struct EncoderBuffers {
     kHeadIn,
     kLogits
   };
-  // Something done with a block of rows of the group, in units: rows, of attention some
-  // rows of one head.
+  // One operation on a block of rows of the group. Its units are rows or, for
+  // attention, some rows of one head.
   struct Step {
     Kind kind;
     int64_t first = 0;
@@ -64,7 +64,7 @@ struct EncoderBuffers {
     int64_t first = 0;  // row of the group
     int64_t rows = 0;
   };
-  // Queries, and keys as packed matrices [T, K] of each sequence and head.
+  // Queries, and keys as a packed matrix [T, K] per sequence and head.
   struct QueryKey {
     RowBuffer query;
     UnsetFloats keys;
@@ -72,15 +72,15 @@ struct EncoderBuffers {
 
   // May throw std::bad_alloc.
   EncoderBuffers(const ModelDescription& model, const EncoderShape& shape);
-  // What they take, without the struct itself; INT64_MAX where it is beyond that.
+  // Bytes that the buffers take, without the struct itself; INT64_MAX on overflow.
   static int64_t Bytes(const ModelDescription& model, const EncoderShape& shape);
 
   Predictor::Output output;
-  RowBuffer x;           // [rows of the group, D]
-  QueryKey used, shown;  // of the layer; of the notebook's maps
-  UnsetFloats values;    // packed matrices [K, T] of each sequence and head
+  RowBuffer x;                         // [rows of the group, D]
+  QueryKey used, shown;                // of the layer; of the notebook's maps
+  UnsetFloats values;                  // packed matrix [K, T] per sequence and head
   RowBuffer projected, mixed, hidden;  // of a block
-  std::vector<int64_t> positions;      // likewise
+  std::vector<int64_t> positions;      // of a block
   std::vector<RowBuffer> scores;       // of each worker
   std::vector<Step> steps;             // of the phase; reserved, as the tiles are
   std::vector<Tile> tiles;             // of the step, where it is attention

@@ -9,8 +9,8 @@
 namespace mnemon {
 namespace {
 
-// What a unit costs at least, for norms and copies, and what a run of the thread pool
-// does. Where a model is narrow, its products are less.
+// Least cost of a unit, for norms and copies, and cost of a run of the thread pool.
+// Products of a narrow model cost less.
 constexpr int64_t kUnitCost = int64_t{1} << 10;
 constexpr int64_t kRunCost = int64_t{1} << 16;
 
@@ -197,7 +197,7 @@ void EncoderPrediction::Compute(int64_t first, int64_t count) {
 }
 
 void EncoderPrediction::Multiply(int64_t first, int64_t count, Part panels) {
-  const int64_t row = step().first + first;  // of the group
+  const int64_t row = step().first + first;  // row of the group
   const Rows x = From(buffers_.x.rows(), row),
              mixed = From(buffers_.mixed.rows(), first);
   const Rows hidden = From(buffers_.hidden.rows(), first);
@@ -209,7 +209,7 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, Part panels) {
     case Kind::kProject:
       call.norm = attention().norm;
       [[fallthrough]];
-    case Kind::kProjectShown:  // of what has not been normed
+    case Kind::kProjectShown:  // from rows that are not normed
       call.in = x;
       call.out = buffers_.projected.rows();
       break;
@@ -287,7 +287,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
   const int64_t padded_width = Padded(width);
   const Rows projected = buffers_.projected.rows();
   // From the column of the last key to the end of its panel.
-  const int64_t behind = shape_.padded_time() - (time_ - 1);
+  const int64_t rest = shape_.padded_time() - (time_ - 1);
   team_.RunAlone([&](CpuWorker&, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t r = share.begin(count); r < share.end(count); ++r) {
@@ -301,10 +301,10 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
         const float* const key = from + all + h * width;
         for (int64_t i = 0; i < width; ++i) keys[i * kPanel] = key[i];
         if (t + 1 == time_) {
-          // Zeros in the columns of the last panel behind the last key: the kernel
-          // computes with them, nothing reads the result.
+          // Zeros in the columns of the last panel after the last key: the kernel
+          // computes with them, the result is unused.
           for (int64_t i = 0; i < width; ++i) {
-            std::fill(keys + i * kPanel + 1, keys + i * kPanel + behind, 0.0f);
+            std::fill(keys + i * kPanel + 1, keys + i * kPanel + rest, 0.0f);
           }
         }
         if (values == nullptr) continue;

@@ -4,9 +4,9 @@
 // Sequences go through the layers in groups: one long one, or several short ones whose
 // rows share the matrices. A layer first projects all rows of its group; keys and
 // values are laid out as packed matrices, so that scores and mixed values are matrix
-// products too. Then, block by block of rows, come attention, its output and the
-// feed-forward sub-layers behind it. Every number is computed row by row and head by
-// head from its own sequence: neither the groups nor the pieces reach the bits.
+// products too. Then attention, its output projection and the following feed-forward
+// sub-layers run block by block of rows. Every number is computed row by row and head
+// by head from its own sequence, so the bits do not depend on groups and pieces.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,17 @@ struct EncoderAttention {
   const float* slopes = nullptr;  // [H]; null: none
 };
 
-// Sub-layers that go together: one of attention, and the feed-forwards behind it.
+// Sub-layers computed together: one of attention and the feed-forwards after it.
 struct EncoderPhase {
-  std::optional<EncoderAttention> attention;  // none: those before the first one
+  std::optional<EncoderAttention> attention;  // none: feed-forwards before the first
   std::vector<FeedForwardOp> feeds;
 };
 
-// What no prediction changes.
+// The constant part, shared by all predictions.
 struct EncoderModel {
   const ModelDescription description;
   const EmbedOp embed;
-  const LogitsOp logits;  // its norm stands behind head_in
+  const LogitsOp logits;  // its norm comes after head_in
   std::vector<EncoderPhase> phases;
   MatrixView head_in;
   NormView logits_norm;  // null: none
@@ -52,7 +52,7 @@ struct EncoderModel {
 
 class EncoderPrediction final : public Prediction {
  public:
-  // `input` was checked; `model` and `team` must outlive it, `workers` is the size
+  // `input` has been checked. `model` and `team` must outlive it; `workers` is the size
   // of their pool. May throw std::bad_alloc.
   EncoderPrediction(const EncoderModel& model, CpuTeam& team, int workers,
                     Predictor::Input input);
@@ -74,10 +74,10 @@ class EncoderPrediction final : public Prediction {
 
   const Step& step() const { return buffers_.steps[step_]; }
   int64_t Units() const;
-  // The weights that the step multiplies by; no outputs where it has none.
+  // The weights that the step multiplies by; no outputs if it has none.
   MatrixView Matrix() const;
-  int64_t Factors() const;   // 2 where the product is gated, else 1
-  int64_t Products() const;  // multiply-adds of a unit, as they are computed
+  int64_t Factors() const;   // 2 if the product is gated, else 1
+  int64_t Products() const;  // multiply-adds of a unit, as computed
   void Compute(int64_t first, int64_t count);
   // Computes `panels` of the product: all of them, unless one row is divided.
   void Multiply(int64_t first, int64_t count, Part panels);
@@ -85,7 +85,7 @@ class EncoderPrediction final : public Prediction {
   void Embed(int64_t first, int64_t count);
   void Attend(int64_t first, int64_t count);
   void AttendUnit(CpuWorker& k, int worker, int64_t unit);
-  // From rows of buffers_.projected to queries, keys and, where it is not null, values.
+  // Copies rows of buffers_.projected to queries, keys and, unless null, values.
   void Spread(int64_t first, int64_t count, QueryKey& to, UnsetFloats* values);
   void Weigh(CpuWorker& k, const QueryKey& from, const Tile& tile, int64_t head,
              Rows scores);
@@ -105,13 +105,13 @@ class EncoderPrediction final : public Prediction {
   const bool notebook_;
   EncoderBuffers buffers_;
 
-  int64_t sequence_ = 0;  // the first of the group
+  int64_t sequence_ = 0;  // first sequence of the group
   int64_t rows_ = 0;      // of the group
-  int64_t phase_ = 0;     // 0: embedding, then those of the model, then the head
-  size_t map_ = 0;        // of the output: blocks of attention before this phase
+  int64_t phase_ = 0;     // 0: embedding, then the model's, last the head
+  size_t map_ = 0;        // in the output: attention blocks before this phase
   size_t step_ = 0;       // of the phase
-  int64_t unit_ = 0;      // the next one of the step
-  int64_t panel_ = 0;     // the next one of its row, where rows are divided
+  int64_t unit_ = 0;      // next unit of the step
+  int64_t panel_ = 0;     // next panel of the row, if rows are divided
   int64_t multiply_adds_ = 0;
   bool done_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What serves a model of whole sequences on the CPU.
+// Predictor on the CPU for a model of whole sequences.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace mnemon {
 
-// What `views` show must outlive the call.
+// The data of `views` must outlive the call.
 std::unique_ptr<Predictor> MakeEncoderPredictor(const ModelDescription& model,
                                                 const TensorViews& views,
                                                 const StepOptions& options);

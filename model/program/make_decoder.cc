@@ -29,7 +29,7 @@ bool IsBf16(const TensorView& view) {
          });
 }
 
-// In which the weights become what steps read.
+// Format that steps read the weights in.
 absl::StatusOr<WeightFormat> FormatOf(const TensorViews& views,
                                       const DecoderOptions& options) {
   const WeightFormat stored = FormatOf(views);
@@ -42,7 +42,7 @@ absl::StatusOr<WeightFormat> FormatOf(const TensorViews& views,
              "were made of"));
 }
 
-// What `make` makes, a Decoder or Predictor, with the kernels that `options` name.
+// Calls `make` for a Decoder or Predictor, with the kernels that `options` name.
 template <class Made, class Make>
 absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(Make make,
                                                       const ModelDescription& model,
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(Make make,
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(options.target));
   MNEMON_ASSIGN_OR_RETURN(const WeightFormat format, FormatOf(views, options));
-  static ThreadPool alone(1);  // without state: any number of models may share it
+  static ThreadPool alone(1);  // stateless: any number of models may share it
   return CatchOutOfMemory("the weights of this model",
                           [&]() -> absl::StatusOr<std::unique_ptr<Made>> {
                             return make(model, views,

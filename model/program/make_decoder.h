@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What serves a model, made of its description and its weights. Free of torch.
+// Decoders and predictors made from a model's description and weights. Free of torch.
 #pragma once
 
 #include <memory>
@@ -18,32 +18,32 @@ namespace mnemon {
 class DeviceDriver;
 class ThreadPool;
 
-// Which decoder serves an autoregressive model.
+// The decoder of an autoregressive model.
 enum class DecoderForm {
   kStep,      // its step form
   kSequence,  // the default decoder, which runs the sequence form
 };
 
-// How a decoder or predictor computes; a predictor on the CPU.
+// How a decoder or predictor computes. Predictors use the CPU.
 struct DecoderOptions {
   DecoderForm form = DecoderForm::kStep;
-  std::optional<WeightFormat> format;  // none: that of the weights
-  std::string target;                  // of CpuTargets(); empty: the best
+  std::optional<WeightFormat> format;  // none: as the weights are
+  std::string target;                  // one of CpuTargets(); empty: the best
   ThreadPool* pool = nullptr;  // must outlive the decoder; null: the calling thread
-  // That step forms compute on; must outlive the decoder; null: the CPU.
+  // Device for step forms; must outlive the decoder; null: the CPU.
   DeviceDriver* device = nullptr;
 };
 
-// That of the matrices as they are stored, in which no number of theirs is rounded:
-// int8 or bf16 where all are so, else fp32.
+// The format in which the stored matrices need no rounding: int8 or bf16 if all are so,
+// else fp32.
 WeightFormat FormatOf(const TensorViews& views);
 
-// The step form with the weights that `views` show, or the predictor. `views` are all
-// tensors of the model, which come by `stream`; where some are int8, all are that may
-// be (StoredTensors). REQUIRES: CheckDescription accepts the model.
-// FAILED_PRECONDITION for a model of the other kind;
-// INVALID_ARGUMENT for another format than int8 of int8 weights; RESOURCE_EXHAUSTED
-// without memory, or where the device cannot hold a row of the model.
+// The step form, or the predictor, with the weights in `views`. `views` hold all
+// tensors of the model, which come by `stream`; if some are int8, all that may be are
+// (StoredTensors). REQUIRES: CheckDescription accepts the model. FAILED_PRECONDITION
+// for a model of the other kind; INVALID_ARGUMENT if int8 weights are to have another
+// format; RESOURCE_EXHAUSTED without memory, or if the device cannot hold a row of the
+// model.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelDescription& model,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,
@@ -52,17 +52,17 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(
     const ModelDescription& model, const TensorViews& views,
     const DecoderOptions& options, const WeightStream& stream = {});
 
-// The instruction set by which the CPU computes, as "avx2". REQUIRES: FindCpuOperations
+// The instruction set of the CPU's kernels, such as "avx2". REQUIRES: FindCpuOperations
 // accepts the target.
 std::string KernelsOf(const DecoderOptions& options);
 
-// FAILED_PRECONDITION for a model of whole sequences, or for any other model.
+// FAILED_PRECONDITION if the model takes whole sequences, or if it does not.
 absl::Status RequireAutoregressive(const ModelDescription& model);
 absl::Status RequireWholeSequences(const ModelDescription& model);
 
-// Whether the default decoder serves the model. `steps`: kernels of step forms run
-// where it is wanted. FAILED_PRECONDITION for a model of whole sequences;
-// INVALID_ARGUMENT for options that do not go with the default decoder.
+// Whether the default decoder serves the model. `steps`: step forms are used if wanted.
+// FAILED_PRECONDITION for a model of whole sequences; INVALID_ARGUMENT for options that
+// the default decoder does not support.
 absl::StatusOr<bool> ServedBySequenceForm(const ModelDescription& model, bool steps,
                                           const DecoderOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The way through a step program operation by operation: each of its calls on all rows
-// of a wave, with a Sync behind each that a later one depends on.
+// Execution of a step program operation by operation: each call on all rows of a wave,
+// with a Sync after each call that a later one depends on.
 #pragma once
 
 #include "model/program/step_calls.h"
@@ -8,7 +8,7 @@
 
 namespace mnemon {
 
-// Worker: what makes the calls, or notes them; as CpuWorker. All outlive the pass.
+// Worker executes or records the calls; see CpuWorker. All arguments outlive the pass.
 template <class Worker>
 class OperationPass {
  public:
@@ -28,7 +28,7 @@ class OperationPass {
     k_.Sync();
   }
 
-  // The sub-layers of the next layer follow.
+  // Begins the sub-layers of the next layer.
   void BeginLayer() { rises_ = program_.remember.has_value(); }
 
   void operator()(const AttentionOp& op) {
@@ -46,7 +46,7 @@ class OperationPass {
     const AttendCall attend = CallOf(op, wave_, at_.projected, at_.mixed);
     if (op.appends) {
       k_.Append(AppendOf(op, wave_, at_.projected));
-      // A worker that shares rows out as in Append attends to what it appended itself.
+      // A worker that shares rows as Append does attends to what it appended itself.
       if (twice_ || attend.sharing > 1) k_.Sync();
     }
     k_.Attend(attend);
@@ -103,8 +103,8 @@ class OperationPass {
   }
 
  private:
-  // Where a sub-layer reads x; x() is then where it leaves it: with a memory the first
-  // of a layer does not overwrite what it reads.
+  // Rows that a sub-layer reads. Afterwards x() is where it writes: with a memory, the
+  // first sub-layer of a layer does not overwrite its input.
   Rows Input() {
     const Rows before = x();
     level_ += rises_;
@@ -112,7 +112,7 @@ class OperationPass {
     return before;
   }
 
-  // x() from what a sub-layer's last matrix reads.
+  // Computes x() from the input of a sub-layer's last matrix.
   void End(const SubLayerEndOp& end, const MatrixView& matrix, Rows in, Rows before,
            const KeyRange* key_ranges) {
     LinearCall last{.rows = wave_.rows, .in = in, .weights = matrix};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A batch cut into pieces of at most so many rows, one after the other; a run may go on
-// in the next piece.
+// Cuts a batch into consecutive pieces of at most a given number of rows; a run may
+// continue in the next piece.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,18 @@ namespace mnemon {
 class PieceCut {
  public:
   struct Piece {
-    // Its `wanted` are the rows whose logits are computed: those of the batch, and
-    // those of draws.
+    // `batch.wanted`: rows whose logits are computed, for the batch or for draws.
     StepBatch batch;
-    std::vector<int32_t> to_host;  // of its `wanted`, those of the batch
+    std::vector<int32_t> to_host;  // entries of `wanted` that the batch wants
     struct Draw {
       int32_t slot = 0;
-      int64_t index = 0;       // of the token in its session
+      int64_t index = 0;       // index of the token in its session
       int32_t logits_row = 0;  // among `wanted`
     };
     std::vector<Draw> draws;
   };
 
-  // Takes memory here alone. May throw std::bad_alloc.
+  // The only call that allocates. May throw std::bad_alloc.
   explicit PieceCut(int64_t rows) : most_(rows) {
     ReserveAtLeast(piece_.batch.runs, rows);
     ReserveAtLeast(piece_.batch.tokens, rows);
@@ -37,14 +36,14 @@ class PieceCut {
     ReserveAtLeast(piece_.draws, rows);
   }
 
-  // `batch` stays while Next is called.
+  // `batch` must outlive the calls of Next.
   void Begin(const StepBatch& batch) {
     batch_ = &batch;
     run_ = wanted_ = 0;
     done_ = 0;
   }
 
-  // Valid until the next call; null: there is none. Padding is left out.
+  // The next piece without padding, valid until the next call; null at the end.
   const Piece* Next() {
     StepBatch& piece = piece_.batch;
     piece.runs.clear();
@@ -69,7 +68,7 @@ class PieceCut {
     done_ = 0;
   }
 
-  // The next `count` rows of a run.
+  // Adds the next `count` rows of a run.
   void Add(const StepBatch::Run& run, int64_t count) {
     StepBatch& piece = piece_.batch;
     const int64_t from = run.first + done_, to = piece.rows();
@@ -98,7 +97,7 @@ class PieceCut {
   const int64_t most_;
   const StepBatch* batch_ = nullptr;
   size_t run_ = 0, wanted_ = 0;
-  int64_t done_ = 0;  // rows of the run
+  int64_t done_ = 0;  // rows of the run that are done
   Piece piece_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The batch descriptor: what a step computes, in rows. A row is one token of one
-// session; the rows of a session are a run. C++17, for nvcc.
+// The batch of a step, in rows. A row is one token of one session; the rows of a
+// session are a run. C++17, for nvcc.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct StepBatch {
     int64_t first = 0;     // its first row
     int64_t count = 0;     // its rows
     int64_t position = 0;  // of its first row
-    // The token behind its last row is drawn; for runners that draw.
+    // The token after the last row is drawn; only for runners that draw.
     bool draws = false;
   };
 
   std::vector<Run> runs;
-  // Per row. Below 0, in a run of one row: the token that its slot has drawn.
+  // Token of each row. Negative in a run of one row: the token that its slot has drawn.
   std::vector<int32_t> tokens;
   std::vector<int32_t> wanted;  // rows whose logits are wanted, rising; none of padding
   std::vector<StepView> views;  // for the CPU alone

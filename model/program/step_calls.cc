@@ -6,7 +6,7 @@ namespace {
 
 ConstRows From(Rows rows, int64_t column) { return {rows.data + column, rows.stride}; }
 
-// A head's key from `column` on, its value in the panels behind.
+// A head's key from `column` on, its value in the panels after it.
 AppendCall AppendAt(const AppendCall& append, const WaveView& wave, Rows from,
                     int64_t column, int64_t head_stride) {
   AppendCall call = append;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls (kernels.h) that the operations of a step program are made of, on rows and
-// buffers at given addresses, which may be a device's.
+// The calls (kernels.h) of the operations of a step program, on rows and buffers at
+// given addresses, which may be a device's.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@ namespace mnemon {
 // Rows that go through a program together, as its calls take them.
 struct WaveView {
   int64_t rows = 0;
-  int64_t groups = 0;                  // as of AttendCall
-  int64_t runs = 0;                    // as of FastWeightCall
+  int64_t groups = 0;                  // see AttendCall
+  int64_t runs = 0;                    // see FastWeightCall
   const int32_t* tokens = nullptr;     // [rows]
   const int64_t* positions = nullptr;  // [rows]
-  // [rows], of growing entries; of each reach of the program
+  // [rows] of growing entries, for each reach of the program.
   std::array<const KeyRange*, kMostReaches> key_ranges = {};
-  const Place* places = nullptr;       // likewise
-  const FastWeightRun* run = nullptr;  // [runs], of fixed entries
+  const Place* places = nullptr;       // [rows]
+  const FastWeightRun* run = nullptr;  // [runs], for fixed entries
 };
 
-// What the rows of a wave go through.
+// Buffers for the rows of a wave.
 struct StepBuffers {
   Rows x;                  // [levels][level_rows, D]
   int64_t level_rows = 0;  // at least the rows of the wave
@@ -36,12 +36,12 @@ struct StepBuffers {
   Rows memory;             // [rows, D]
   Rows maps;               // [rows, outputs of RememberOp::maps]
 
-  // x behind so many layers.
+  // x after `level` layers.
   Rows Level(int64_t level) const { return {x.row(level * level_rows), x.stride}; }
 };
 
 EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x);
-// The turn, and the append, of an operation that has one.
+// TurnCall and AppendCall of an operation that has them.
 TurnCall TurnOf(const AttentionOp& op, const WaveView& wave, Rows projected);
 AppendCall AppendOf(const AttentionOp& op, const WaveView& wave, Rows projected);
 AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
@@ -50,7 +50,7 @@ FastWeightCall CallOf(const FastWeightsOp& op, const WaveView& wave, Rows projec
                       ConstRows beta, Rows mixed);
 MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
                const StepBuffers& buffers, Rows memory);
-// That of layer `layer`.
+// AppendCall for layer `layer`.
 AppendCall AppendOf(const RememberOp& op, size_t layer, const WaveView& wave,
                     Rows maps);
 

@@ -22,7 +22,7 @@ int64_t Tokens(const Segment& segment) {
   return static_cast<int64_t>(segment.tokens.size());
 }
 
-// Gives back what was reserved and not computed.
+// Frees what was reserved and not computed.
 void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   for (const Segment& segment : segments) {
     arena.Truncate(segment.slot, segment.position);
@@ -46,7 +46,7 @@ class StepDecoder final : public Decoder {
     weights_.Pack();
   }
 
-  // Makes the runner; before, nothing else can be called.
+  // Makes the runner. REQUIRED before any other call.
   absl::Status Load() {
     if (device_ == nullptr) {
       runner_ = MakeCpuRunner(program_, operations_, pool_);
@@ -83,16 +83,16 @@ class StepDecoder final : public Decoder {
                       int32_t slot) override;
 
  private:
-  // What is computed when Submit returns.
+  // Whether Submit computes the batch before it returns.
   bool at_once() const { return runner_->most_under_way() == 1; }
-  // Why the memory that a call wanted is not there.
+  // The reason why memory for a call is missing.
   absl::Status NoMemory(absl::Status status) const {
     return device_ != nullptr && device_->lost() ? DeviceLost() : status;
   }
   std::span<const Segment> Group(std::span<const Segment> segments) const;
-  // Puts a segment behind the others of the batch. Takes no memory where there is room.
+  // Appends a segment to the batch. Does not allocate if there is room.
   void Add(const Segment& segment);
-  // Room for the segments' rows in the arena.
+  // Reserves the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
   void MakeRoom(std::span<const Segment> segments, StateArena& arena);
 
@@ -106,7 +106,7 @@ class StepDecoder final : public Decoder {
   StepWeights weights_;
   const StepProgram program_;
   StepIntrospection introspection_;
-  std::span<const StepView> views_;  // of the segments that are not in a batch yet
+  std::span<const StepView> views_;  // of segments that are not in a batch yet
   std::unique_ptr<StepRunner> runner_;
   StepBatch batch_;
   BlockCopies copies_;  // empty between steps
@@ -149,7 +149,7 @@ absl::Status StepDecoder::Submit(std::span<const Segment> segments, StateArena& 
   MNEMON_RETURN_IF_ERROR(
       CheckSegments(segments, model_.vocab, arena, draws(), introspection()));
   absl::Status status = Reserve(segments, arena);
-  // Memory can run out only before the first group is computed: room comes first.
+  // Memory can run out only before the first group is computed: room is made first.
   if (status.ok()) {
     status = CatchOutOfMemory({}, [&] {
       MakeRoom(segments, arena);

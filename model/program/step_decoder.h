@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The decoder of a step program: from segments to batches, whatever runs them.
+// Decoder that runs a step program: turns segments into batches for any StepRunner.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace mnemon {
 
-// The step form of a model that takes no whole sequences. What `views` show must
-// outlive the call. The errors of MakeDeviceRunner.
+// Step form of an autoregressive model. The data of `views` must outlive the call.
+// Errors as for MakeDeviceRunner.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeStepDecoder(const ModelDescription& model,
                                                          const TensorViews& views,
                                                          const StepOptions& options);

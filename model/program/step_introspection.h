@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the step of a token can tell of itself: from introspections to the views that a
-// step program fills.
+// What a step can report about a token: maps introspections to the views that a step
+// program fills.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 
 namespace mnemon {
 
-// One thread at a time.
+// Used by one thread at a time.
 class StepIntrospection {
  public:
   // The program outlives it.
   explicit StepIntrospection(const StepProgram& program);
 
-  // What tokens of the program have.
+  // Fields that tokens of the program have.
   const IntrospectionFields& fields() const { return fields_; }
 
-  // Makes room in the introspections of these segments for what they name. Returns
-  // their views, in order, but for the runs; valid until the next call, and while the
-  // introspections are. Throws std::bad_alloc.
+  // Allocates the wanted fields in the introspections of these segments. Returns their
+  // views, in order, with `run` not set; valid until the next call and as long as the
+  // introspections. Throws std::bad_alloc.
   std::span<const StepView> MakeViews(std::span<const Segment> segments);
 
  private:
-  // Those of a kind. What they tell is a table [L, H, ..]: only where heads are even.
+  // The blocks of one kind. They report a table [L, H, ..], so only if all have equally
+  // many heads.
   struct Blocks {
     int64_t layers = 0, heads = 0;
     bool even = true;
@@ -46,7 +47,7 @@ class StepIntrospection {
   const StepProgram& program_;
   IntrospectionFields fields_;
   Blocks attention_, fast_;
-  int64_t fast_floats_ = 0;  // of the largest W of a block
+  int64_t fast_floats_ = 0;  // size of the largest W of a block
   std::vector<StepView> views_;
   std::vector<float> before_;
 };

@@ -6,7 +6,7 @@
 namespace mnemon {
 namespace {
 
-// Deals the runs out by rows: calls to(worker, its runs, their rows).
+// Assigns the runs to workers by rows: calls to(worker, its runs, their rows).
 template <class To>
 void DealRuns(const StepBatch& batch, int64_t workers, const To& to) {
   const int64_t rows = batch.rows();

@@ -52,7 +52,7 @@ std::vector<int64_t> ReachesOf(const ModelDescription& model) {
   return {reaches.begin(), reaches.end()};
 }
 
-// Null: no rotary positions.
+// Null without rotary positions.
 const AngleTable* AnglesOf(const Attention& attention, int64_t context,
                            StepProgram& program) {
   if (attention.rotary() == nullptr) return nullptr;
@@ -71,7 +71,7 @@ StepSizes SizesOf(const StepProgram& program) {
   Largest largest;
   ForSubLayers(program, [&](const auto& op) {
     largest(op);
-    // What a block gives has its place there until it is normed.
+    // The output of a block is kept here until it is normed.
     if (op.end.normed()) {
       largest.sizes.projected =
           std::max(largest.sizes.projected, Padded(program.width));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Step programs: the step form of a model as data. A program is a list of operations
-// with fixed addresses of weights and fixed places within a session's state; what
-// changes from step to step is a StepBatch (step_batch.h). A StepRunner executes it.
+// with fixed addresses of weights and fixed places within a session's state; the
+// StepBatch (step_batch.h) changes from step to step. A StepRunner executes it.
 //
 // x [rows, D] goes through the operations in order:
 //   x = embed(tokens);  x = x + sub-layer(x) for each sub-layer;  logits = head(x)
-// Each has sizes of its own. With a RememberOp the program is repeated once per wave,
-// the i-th tokens of all runs, and x is kept behind the embedding and behind each layer
-// until the end of the wave. Topology never depends on the batch: a row that sees no
-// key keeps its x in an AttentionOp, bit for bit.
+// Each has sizes of its own. With a RememberOp the program runs once per wave (the i-th
+// tokens of all runs), and x after the embedding and after each layer is kept until the
+// end of the wave. Topology never depends on the batch: a row that sees no key keeps
+// its x in an AttentionOp, bit for bit.
 #pragma once
 
 #include <algorithm>
@@ -30,37 +30,37 @@ namespace mnemon {
 
 using SubLayerOp = std::variant<AttentionOp, FastWeightsOp, FeedForwardOp>;
 
-// The largest sizes over the operations of a program, which buffers must hold.
+// Sizes of buffers: the maxima over the operations of a program.
 struct StepSizes {
-  int64_t projected = 0;  // outputs of a projection, in whole panels
+  int64_t projected = 0;  // outputs of a projection, padded to whole panels
   int64_t gate = 0;       // outputs of a gate; 0: there is none
   int64_t heads = 0;
   int64_t mixed = 0;   // H K
   int64_t hidden = 0;  // F
-  int64_t slices = 0;  // of a matrix behind an activation or heads
+  int64_t slices = 0;  // of a matrix after an activation or heads
 };
 
 struct StepProgram {
   int64_t width = 0;  // D
 
-  // Which keys a row sees: at most reaches[AttendCall::reach] positions before its own,
-  // and its own where `sees_itself`. All of them, the farthest first.
+  // Keys that a row sees: at most reaches[AttendCall::reach] positions before its own,
+  // and its own if `sees_itself`. All reaches of the program, the farthest first.
   std::vector<int64_t> reaches = {INT64_MAX};
   bool sees_itself = true;
   int64_t FirstSeen(int64_t position, size_t reach = 0) const {
     return std::max<int64_t>(0, position - reaches[reach]);
   }
-  // Before the first one where it sees none.
+  // Less than FirstSeen if the row sees no key.
   int64_t LastSeen(int64_t position) const {
     return sees_itself ? position : position - 1;
   }
 
-  // The fewest that a mixer has of what workers divide by head: groups of heads that
-  // share keys and values, or heads of fast weights; none where a norm comes behind a
-  // block, ahead of which all workers meet.
+  // Smallest number of parts by head over all mixers: groups of heads that share keys
+  // and values, or heads of fast weights. 0 if a norm follows a block, since all
+  // workers synchronise before it.
   int64_t fewest_groups = INT64_MAX;
 
-  // Of the rotary positions that attention has, one for all layers with the same.
+  // Angles of rotary positions, shared by all layers with the same settings.
   struct RotaryAngles {
     Rotary rotary;
     AngleTable table;
@@ -72,7 +72,7 @@ struct StepProgram {
   std::optional<RememberOp> remember;
   LogitsOp logits;
 
-  // Of x that a wave keeps.
+  // Versions of x that a wave keeps.
   int64_t levels() const {
     return remember ? static_cast<int64_t>(layers.size()) + 1 : 1;
   }
@@ -89,7 +89,7 @@ void ForSubLayers(const StepProgram& program, const Each& each) {
 StepSizes SizesOf(const StepProgram& program);
 
 // The program of a description whose step form has `state`. Asks for weights, which are
-// there after weights.Pack(). REQUIRES: no whole sequences.
+// there after weights.Pack(). REQUIRES: an autoregressive model.
 StepProgram MakeStepProgram(const ModelDescription& model, const DescribedState& state,
                             StepWeights& weights);
 

@@ -35,14 +35,14 @@ void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
                     .slot = position % kBlockPositions});
   for (size_t i = 0; i < program.reaches.size(); ++i) {
     const int64_t first = program.FirstSeen(position, i);
-    MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
+    MNEMON_CHECK(first / kBlockPositions >= table.base);  // never below the floor
     key_ranges[i].push_back({.blocks = tables.keys.blocks,
                              .base = tables.keys.base,
                              .first = first,
                              .last = program.LastSeen(position),
                              .query = position});
   }
-  // The farthest reach has the most.
+  // The farthest reach has most groups.
   waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges[0].back()));
 }
 
@@ -64,7 +64,7 @@ void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part par
     if (!growing) return {};
     return {.blocks = arena.Table(run.slot), .keys = keys(run.slot)};
   };
-  // Where the wanted rows of this part begin.
+  // First wanted row of this part.
   auto next = batch.wanted.begin();
   if (part.size() > 0) {
     next = std::ranges::lower_bound(batch.wanted, batch.runs[part.begin].first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rows of a batch as operations take them, wave by wave.
+// The rows of a batch in the form that operations take, wave by wave.
 #pragma once
 
 #include <array>
@@ -19,46 +19,46 @@
 namespace mnemon {
 
 struct StepRows {
-  // Rows that go through the program together: of each session one, or without a
-  // RememberOp all.
+  // Rows that go through the program together: one per session with a RememberOp, else
+  // all.
   struct Wave {
     int64_t first = 0;
     int64_t rows = 0;
-    int64_t groups = 0;  // as of AttendCall
+    int64_t groups = 0;  // see AttendCall
   };
 
   std::vector<Wave> waves;
   // Per row.
   std::vector<int32_t> tokens;
   std::vector<int64_t> positions;
-  std::array<std::vector<KeyRange>, kMostReaches> key_ranges;  // of each reach
-  std::vector<Place> places;  // none without growing entries
-  // With several waves: the row of logits of each, -1: none.
+  std::array<std::vector<KeyRange>, kMostReaches> key_ranges;  // for each reach
+  std::vector<Place> places;  // empty without growing entries
+  // With several waves: the row of logits of each row, or -1.
   std::vector<int32_t> logits_of;
 
-  // Rows whose tokens their slots have drawn.
+  // A row whose token was drawn by a slot.
   struct DrawnRow {
     int32_t slot = 0;
     int64_t row = 0;
   };
   std::vector<DrawnRow> drawn;
 
-  std::vector<FastWeightRun> runs;  // none without fixed entries
-  std::vector<int32_t> wanted;      // as of StepBatch, with one wave
+  std::vector<FastWeightRun> runs;  // empty without fixed entries
+  std::vector<int32_t> wanted;      // see StepBatch; with one wave
 
   int64_t logits_rows = 0;
-  bool one_session_twice = false;  // in a wave
+  bool one_session_twice = false;  // within a wave
 
   // May throw std::bad_alloc.
   void Reserve(int64_t rows);
-  // Runs begin .. end-1 of a batch. Takes no memory.
+  // Fills the rows of runs begin .. end-1 of a batch. Does not allocate.
   void Fill(const StepProgram& program, const StepBatch& batch, Part runs,
             StateArena& arena) {
     Fill(program, batch, runs, arena,
          [&arena](int32_t slot) { return arena.Table(slot); });
   }
-  // The same with key ranges in other tables than the arena's: keys(slot) says in
-  // which.
+  // The same, with key ranges in the tables that keys(slot) returns instead of the
+  // arena's.
   using KeyTables = absl::FunctionRef<BlockTable(int32_t slot)>;
   void Fill(const StepProgram& program, const StepBatch& batch, Part runs,
             StateArena& arena, KeyTables keys);
@@ -83,7 +83,7 @@ struct StepRows {
     return from;
   }
 
-  // Where the blocks of a session are, and the table that its key ranges are in.
+  // Block table of a session, and the table that its key ranges refer to.
   struct Tables {
     BlockTable blocks, keys;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step tells of one of its rows beside the logits: places for numbers, each null
-// where it is not wanted.
+// What a step reports about one of its rows beside the logits: destinations of numbers,
+// null if not wanted.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,16 @@ namespace mnemon {
 
 struct StepView {
   int64_t run = 0;  // of the batch, of one row
-  // [D], normed: what the head multiplies.
+  // [D], normed: the head's input.
   float* hidden_state = nullptr;
-  // Attention [L, H, positions]: what StepProgram::FirstSeen to LastSeen give of its
-  // position. Null as well where it sees none.
+  // Attention [L, H, positions], for positions StepProgram::FirstSeen to LastSeen. Null
+  // as well if the row sees none.
   float* weights = nullptr;
   int64_t positions = 0;
-  // Frobenius norms [L, H] of what the row changes of fast weights W, and of W behind
-  // it.
+  // Frobenius norms [L, H] of the row's change of fast weights W, and of W after it.
   float* update_norms = nullptr;
   float* state_norms = nullptr;
-  // With update_norms: room for W of a layer, [H, N, K].
+  // With update_norms: scratch for W of a layer, [H, N, K].
   float* before = nullptr;
 };
 

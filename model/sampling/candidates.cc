@@ -14,15 +14,16 @@
 namespace mnemon {
 namespace {
 
-// Of min-p: what surely weighs less is not weighed. Covers what exponents, exponentials
-// and weights are rounded by, together below 10^-5 of a weight.
+// For min-p: tokens that surely weigh less are not weighed. Covers the rounding of
+// exponents, exponentials and weights, together below 10^-5 of a weight.
 constexpr double kWeightSlack = 1e-3;
 
 uint64_t Sum(std::span<const uint64_t> weights) {
   return std::accumulate(weights.begin(), weights.end(), uint64_t{0});
 }
 
-// The first whose running sum exceeds `target`; lowers `target` by those before it.
+// The first weight whose running sum exceeds `target`; reduces `target` by those before
+// it.
 size_t Pass(std::span<const uint64_t> weights, uint64_t& target) {
   size_t i = 0;
   while (i + 1 < weights.size() && weights[i] <= target) target -= weights[i++];
@@ -75,7 +76,7 @@ void Candidates::Keep() {
   const Positions& kept = scratch_.positions;
   const size_t count = kept.size();
   if (count == size()) return;
-  // A position is never below its place among the kept, so all moves down.
+  // A position is never below its place among the kept, so everything moves down.
   scratch_.logits.resize(std::max(scratch_.logits.size(), count));
   scratch_.ids.resize(std::max(scratch_.ids.size(), count));
   float* const logits = scratch_.logits.data();
@@ -134,7 +135,7 @@ float Candidates::Inform() {
 void Candidates::CutTypical(float p) {
   const std::span<const uint64_t> weights = Weigh();
   const float entropy = Inform();
-  // What has no weight has infinite information, and comes last.
+  // Tokens without weight have infinite information, and come last.
   float* const scores = scratch_.information.data();
   for (size_t i = 0; i < size(); ++i) scores[i] = -std::abs(scores[i] - entropy);
   const std::span<const float> all(scores, size());
@@ -144,7 +145,8 @@ void Candidates::CutTypical(float p) {
   Keep();
 }
 
-// In double, so that the rounding of large logits is far below any distance of theirs.
+// In double, so that the rounding of large logits is far below any difference between
+// them.
 float Candidates::LogitOf(double weight) const {
   const double exponent = numerics::Log(weight * 0x1p-40);
   const double logit = scale_.most + scale_.temperature * exponent;
@@ -162,8 +164,8 @@ void Candidates::Find(float least) {
 void Candidates::CutTopP(float p) {
   std::span<const uint64_t> weights = Weigh();
   const uint64_t target = std::max<uint64_t>(CeilOfShare(p, total_), 1);
-  // Tokens that together weigh less than the rest are no part of the set, so that most
-  // need not be looked at again. Their weights decide, not where the logits are cut.
+  // Tokens that together weigh less than the rest are not in the set, so that most need
+  // not be examined again. Weights decide this, not where the logits are cut.
   const uint64_t little = (total_ - target) / size();
   if (little > 0) {
     Find(LogitOf(static_cast<double>(little)));
@@ -182,7 +184,7 @@ void Candidates::CutTopP(float p) {
 
 void Candidates::CutMinP(float share) {
   if (!weighed_) {
-    // Then the largest logit is among the kept: its weight is 1.
+    // The largest logit is then among the kept: its weight is 1.
     const double least = std::max(double{share}, 0x1p-40);
     Find(LogitOf(least * kWeightOne * (1 - kWeightSlack)));
     Keep();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The set of tokens that may be drawn, cut by top-k, typical, top-p and min-p, and the
-// draw. Whole numbers decide (docs/numerics.md, Sampling).
+// The set of tokens that may be drawn, reduced by top-k, typical, top-p and min-p, and
+// the draw. Uses integer arithmetic (docs/numerics.md, Sampling).
 #pragma once
 
 #include <cstdint>
@@ -22,56 +22,57 @@ struct CandidateScratch {
   std::vector<uint64_t> block_sums;
   Positions positions;
 
-  // Has room for what calls with up to `vocab` logits need.
+  // Reserves memory for calls with up to `vocab` logits.
   void Reserve(int64_t vocab);
 };
 
-// Weights cost an exponential each and are computed when a cut or the caller needs
-// them, of the tokens that are left then. Cuts have to come in the order in which they
-// are declared; each works on what the ones before it have kept, and keeps one token at
-// least. Ties keep smaller ids. Tokens whose weight is 0 are never drawn.
+// Weights cost an exponential each; they are computed for the remaining tokens when a
+// cut or the caller needs them. Cuts must be called in the order of declaration; each
+// works on the tokens kept by those before it, and keeps at least one. Ties keep
+// smaller ids. Tokens of weight 0 are never drawn.
 class Candidates {
  public:
-  // All tokens. `logits` ([V], finite or -infinity, below 2^24 of them) and the others
-  // outlive it; `scale.most` is the largest logit. REQUIRES: temperature > 0.
+  // Starts with all tokens. `logits` ([V], finite or -infinity, V < 2^24) and the
+  // others must outlive it; `scale.most` is the largest logit. REQUIRES: temperature >
+  // 0.
   Candidates(std::span<const float> logits, const LogitScale& scale,
              const SamplingOperations& operations, CandidateScratch& scratch);
 
-  // The k with the largest logits. REQUIRES: k > 0.
+  // Keeps the k largest logits. REQUIRES: k > 0.
   void CutTopK(int32_t k);
-  // The smallest set whose weight reaches p of that of the kept, those whose
+  // Keeps the smallest set whose weight reaches p of the total, taking tokens whose
   // information is closest to the entropy first.
   void CutTypical(float p);
-  // The smallest set whose weight reaches p of that of the kept, the largest logits
-  // first.
+  // Keeps the smallest set whose weight reaches p of the total, taking the largest
+  // logits first.
   void CutTopP(float p);
-  // Those whose weight is at least `share` of the largest one.
+  // Keeps tokens whose weight is at least `share` of the largest.
   void CutMinP(float share);
 
-  // The token where the running sum of the weights, by rising ids, passes random / 2^64
-  // of their total.
+  // The token at which the running sum of the weights, in ascending order of ids,
+  // passes random / 2^64 of the total.
   int32_t Draw(uint64_t random);
 
   size_t size() const { return logits_.size(); }
-  // The i-th kept token; ids rise.
+  // The i-th kept token; ids ascend.
   int32_t id(size_t i) const {
     return all_ ? static_cast<int32_t>(i) : scratch_.ids[i];
   }
-  // Computes the weights of all that are kept, in the order of ids.
+  // Computes the weights of all kept tokens, in the order of ids.
   std::span<const uint64_t> Weigh();
 
  private:
-  // The logit whose weight is `weight`, about.
+  // Approximate logit of a weight.
   float LogitOf(double weight) const;
-  // Weights of consecutive tokens of the kept.
+  // Weights of consecutive kept tokens.
   struct Block {
     std::span<const uint64_t> weights;
     uint64_t total;
   };
   Block WeighBlock(size_t block);
-  // The entropy; sets scratch_.information. REQUIRES: weighed_.
+  // Returns the entropy; sets scratch_.information. REQUIRES: weighed_.
   float Inform();
-  // Sets scratch_.positions to those of logits that are at least `least`.
+  // Sets scratch_.positions to those of logits >= `least`.
   void Find(float least);
   // Keeps the tokens at scratch_.positions.
   void Keep();
@@ -79,10 +80,10 @@ class Candidates {
   const SamplingOperations& operations_;
   const LogitScale scale_;
   CandidateScratch& scratch_;
-  std::span<const float> logits_;  // of the kept
-  bool all_ = true;                // nothing was cut: scratch_.ids is not set
-  bool weighed_ = false;           // scratch_.weights are those of the kept
-  uint64_t total_ = 0;             // of them, once weighed
+  std::span<const float> logits_;  // of the kept tokens
+  bool all_ = true;                // no cut so far: scratch_.ids is not set
+  bool weighed_ = false;           // scratch_.weights are set for the kept tokens
+  uint64_t total_ = 0;             // sum of the weights, once weighed
 };
 
 }  // namespace mnemon

@@ -7,10 +7,10 @@
 
 namespace mnemon {
 
-// What a weight of 1 is: weights are whole numbers of 2^-40.
+// The fixed-point weight 1: weights are multiples of 2^-40.
 inline constexpr uint64_t kWeightOne = uint64_t{1} << 40;
 
-// The least whole number that is at least share * total. REQUIRES: share in [0, 1].
+// The least integer >= share * total. REQUIRES: share in [0, 1].
 inline uint64_t CeilOfShare(float share, uint64_t total) {
   int exponent = 0;
   const float fraction = std::frexp(share, &exponent);
@@ -23,7 +23,7 @@ inline uint64_t CeilOfShare(float share, uint64_t total) {
   return static_cast<uint64_t>((product + rest) >> shift);
 }
 
-// The whole part of (random / 2^64) * total.
+// The integer part of (random / 2^64) * total.
 inline uint64_t FloorOfFraction(uint64_t random, uint64_t total) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(random) * total) >> 64);
 }

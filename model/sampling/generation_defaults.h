@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the texts of a model end and how they are sampled, unless a call says otherwise.
+// A model's end tokens and sampling parameters, unless a call says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mnemon {
 
 struct GenerationDefaults {
-  // A text ends with any of them; sorted, each once.
+  // Tokens that end a text; sorted and unique.
   std::vector<int32_t> end_tokens;
   RequestedSampling sampling;
 

@@ -63,7 +63,7 @@ void PenaltyCounts::Remove(int32_t token) {
   table_[Find(counts_.back().token)] = place;
   counts_[place] = counts_.back();
   counts_.pop_back();
-  // Tokens that were put behind their home because of it move up.
+  // Tokens that were displaced from their home by it move up.
   for (size_t at = (hole + 1) & mask; table_[at] != kNone; at = (at + 1) & mask) {
     const size_t home = Home(counts_[table_[at]].token);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

@@ -10,15 +10,15 @@
 namespace mnemon {
 namespace {
 
-// Fewer are sorted at once.
+// Fewer are sorted directly.
 constexpr size_t kFew = 256;
 
-// Of a key, the most significant digit first.
+// Bits of a digit of a key; the most significant digit comes first.
 constexpr int kDigitBits = 11;
 constexpr int kShifts[] = {21, 10, 0};
 constexpr uint32_t kDigitMask = (uint32_t{1} << kDigitBits) - 1;
 
-// Rises as the score falls; -0 equals 0.
+// Ascends as the score falls; -0 equals 0.
 uint32_t Key(float score) {
   const auto bits = std::bit_cast<uint32_t>(score + 0.0f);
   return bits >> 31 ? bits : bits ^ 0x7FFFFFFFu;
@@ -28,8 +28,8 @@ uint32_t Key(float score) {
 class Histogram {
  public:
   void Add(uint32_t digit, uint64_t weight) { sums_[digit] += weight; }
-  // The first digit with which `before` and the weights up to it reach `target`; they
-  // are added to `before` up to it, without it.
+  // The first digit with which `before` and the weights up to it reach `target`; adds
+  // the weights of lower digits to `before`.
   uint32_t Cross(uint64_t target, uint64_t& before) const {
     uint32_t digit = 0;
     while (digit < kDigitMask && before + sums_[digit] < target)
@@ -41,7 +41,7 @@ class Histogram {
   std::array<uint64_t, kDigitMask + 1> sums_ = {};
 };
 
-// Of `count` positions, at(0) and so on, moves those into `left` with whose digit the
+// Moves those of `count` positions at(0), at(1), .. into `left` with whose digit the
 // weights reach `target`; adds the weights of earlier digits to `before`. `at` may read
 // `left`.
 template <class At>
@@ -83,7 +83,7 @@ PrefixEnd FindPrefixByWeight(std::span<const float> scores,
     if (left.size() <= kFew) break;
     Narrow(scores, weights, shift, target, left.size(), those, before, left);
   }
-  // More than a few have equal scores, and are in order.
+  // More than a few have equal scores, and are already in order.
   if (left.size() <= kFew) std::sort(left.begin(), left.end(), ByScore{scores});
   for (const int32_t position : left) {
     before += weights[position];
@@ -95,8 +95,8 @@ PrefixEnd FindPrefixByWeight(std::span<const float> scores,
 PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
                             std::span<const float> scores, size_t count,
                             Positions& spare) {
-  // The best `count` so far, and up to as many newer ones and a block; what does not
-  // exceed the last of the best does not get in.
+  // The best `count` so far, and up to as many newer ones and a block; scores that do
+  // not exceed the last of the best are skipped.
   const auto size = static_cast<int64_t>(scores.size());
   spare.resize(std::min(2 * count + kSamplingBlock, scores.size()) + kWriteSlack);
   const auto first = spare.begin();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The end of a prefix of tokens in the order of their scores, found by counting on the
-// bits of the scores, without sorting them.
+// The end of a prefix of tokens in the order of their scores, found by counting the
+// digits of the scores, without sorting.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace mnemon {
 
-// Places in a list of tokens that rises by ids.
+// Places in a list of tokens in ascending order of ids.
 using Positions = std::vector<int32_t, UnsetAllocator<int32_t>>;
 
-// The order (score falling, position rising). REQUIRES: no score is NaN.
+// Order by descending score, then ascending position. REQUIRES: no score is NaN.
 struct ByScore {
   std::span<const float> scores;
 
@@ -31,19 +31,19 @@ struct PrefixEnd {
   int32_t position = 0;
 };
 
-// Of the shortest prefix, one element at least, whose weights together reach `target`.
-// `spare` is scratch. REQUIRES: as many weights as scores, at least one; no score is
-// NaN; the sum of all weights reaches the target.
+// End of the shortest non-empty prefix whose weights reach `target`. `spare` is
+// scratch. REQUIRES: as many weights as scores, at least one; no score is NaN; the sum
+// of all weights reaches the target.
 PrefixEnd FindPrefixByWeight(std::span<const float> scores,
                              std::span<const uint64_t> weights, uint64_t target,
                              Positions& spare);
 
-// Of the prefix of `count` elements. REQUIRES: 0 < count <= scores.size().
+// End of the prefix of `count` elements. REQUIRES: 0 < count <= scores.size().
 PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
                             std::span<const float> scores, size_t count,
                             Positions& spare);
 
-// The positions of the prefix that ends so, rising.
+// Positions of the prefix with this end, ascending.
 void ListPrefix(const SamplingOperations& operations, std::span<const float> scores,
                 PrefixEnd end, Positions& positions);
 

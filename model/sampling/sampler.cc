@@ -17,7 +17,7 @@ LargestLogit Largest(std::span<const float> logits,
   return operations.largest(logits.data(), static_cast<int64_t>(logits.size()));
 }
 
-// So that no sum or product of finite numbers forbids a token, or all others.
+// Clamps, so that no sum or product of finite numbers forbids a token, or all others.
 float Saturated(float logit) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const float bounded = logit < kMost ? logit : kMost;
@@ -26,7 +26,7 @@ float Saturated(float logit) {
 
 float Penalized(float logit, int32_t count, const SamplingParams& params) {
   if (logit == -INFINITY) return logit;
-  // An array, so that no branch has to predict signs.
+  // An array, so that no branch must predict signs.
   const float choices[] = {logit * params.repetition_penalty,
                            logit / params.repetition_penalty};
   const float often = params.frequency_penalty * static_cast<float>(count);
@@ -38,10 +38,10 @@ float Biased(float logit, float bias) {
   return Saturated(logit + bias);
 }
 
-// Logits with penalties and bias; as they were once it is gone.
+// Applies penalties and biases to logits; the destructor restores them.
 class Adjustment {
  public:
-  // `replaced` is scratch. All outlive it.
+  // `replaced` is scratch. All arguments must outlive it.
   Adjustment(std::span<float> logits, std::span<const TokenCount> window,
              const SamplingParams& params, UnsetFloats& replaced)
       : logits_(logits),
@@ -66,7 +66,7 @@ class Adjustment {
       std::copy_n(replaced_.begin(), logits_.size(), logits_.begin());
       return;
     }
-    // Backwards: the first change of a token replaced its logit.
+    // Backwards: the first change of a token replaced its original logit.
     const float* old = replaced_.data() + window_.size() + biases_.size();
     for (size_t i = biases_.size(); i-- > 0;) logits_[biases_[i].token] = *--old;
     for (size_t i = window_.size(); i-- > 0;) logits_[window_[i].token] = *--old;
@@ -74,10 +74,10 @@ class Adjustment {
   Adjustment(const Adjustment&) = delete;
   Adjustment& operator=(const Adjustment&) = delete;
 
-  // Of the logits as they are now; `best` was it before.
+  // The largest of the current logits; `best` was the largest before.
   LargestLogit Largest(LargestLogit best, const SamplingOperations& operations) const {
     const float logit_now = logits_[static_cast<size_t>(best.id)];
-    // Where it was lowered any of the others may be.
+    // If it was lowered, any of the others may be the largest.
     if (!few_ || logit_now < best.logit) return mnemon::Largest(logits_, operations);
     best.logit = logit_now;
     const auto look_at = [&](int32_t token) {
@@ -91,15 +91,15 @@ class Adjustment {
   }
 
  private:
-  // More than this part of all logits are kept and looked at one by one no faster than
-  // all of them in order.
+  // Above this part of all logits, restoring them one by one is no faster than
+  // restoring all.
   static constexpr size_t kFewPart = 8;
 
   const std::span<float> logits_;
   const std::span<const TokenCount> window_;
   const std::span<const LogitBias> biases_;
   const bool few_;
-  // Logits before the changes, in the order of these; or all of them.
+  // Logits before the changes, in the order of these; or all logits.
   const UnsetFloats& replaced_;
 };
 

@@ -16,14 +16,14 @@
 
 namespace mnemon {
 
-// What a thread that samples keeps between calls: its instruction set, and vectors, to
-// avoid allocation.
+// State of a sampling thread between calls: its instruction set, and vectors to avoid
+// allocation.
 struct SamplerScratch {
   const SamplingOperations* operations = &SamplingOperationsOf();
-  UnsetFloats replaced;  // logits, by penalties and bias
+  UnsetFloats replaced;  // original logits that penalties and bias changed
   CandidateScratch candidates;
 
-  // Has room for what Sample and ScoreToken need with up to `vocab` logits.
+  // Reserves memory for Sample and ScoreToken with up to `vocab` logits.
   void Reserve(int64_t vocab);
 };
 
@@ -32,15 +32,15 @@ absl::Status UnusableLogits();
 // INVALID_ARGUMENT, NO_TOKEN_ALLOWED.
 absl::Status NoTokenAllowed();
 
-// The token at absolute index `index` of a session. `window`: how often tokens occur in
-// the penalty window before it (PenaltyCounts), each token once. In this order:
-// penalties, bias, temperature, top-k, typical, top-p, min-p; each cut works on what
-// the ones before it have kept. Then the inverse of the cumulative distribution in
-// token-id order over the kept set at RandomAt(seed, index). Ties at a cut keep the
-// smaller ids. `logits` are changed meanwhile, and are as before when it returns.
-// INTERNAL when a logit is NaN or none is finite (+infinity counts as
-// NaN); INVALID_ARGUMENT, NO_TOKEN_ALLOWED, when the bias forbids them all. REQUIRES:
-// Rounded parameters, tokens of the window below V, and V < 2^24.
+// The token at absolute index `index` of a session. `window`: number of occurrences of
+// each token in the penalty window before it (PenaltyCounts), each token once. Applies,
+// in this order: penalties, bias, temperature, top-k, typical, top-p, min-p; each cut
+// works on the tokens kept by those before it. Then inverts the cumulative distribution
+// over the kept tokens in the order of ids at RandomAt(seed, index). Ties at a cut keep
+// the smaller ids. `logits` are changed temporarily and restored on return. INTERNAL if
+// a logit is NaN or none is finite (+infinity counts as NaN); INVALID_ARGUMENT,
+// NO_TOKEN_ALLOWED, if the bias forbids all tokens. REQUIRES: Rounded parameters,
+// tokens of the window below V, V < 2^24.
 absl::StatusOr<int32_t> Sample(std::span<float> logits, const SamplingParams& params,
                                int64_t index, SamplerScratch& scratch,
                                std::span<const TokenCount> window = {});

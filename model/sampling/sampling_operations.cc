@@ -32,7 +32,7 @@ HWY_INLINE V16 LoadLogits16(const float* from, int64_t count) {
   return Load16(some);
 }
 
-// Whether no logit so far is NaN or +infinity; and the largest of some that are finite,
+// Whether no logit so far is NaN or +infinity; and the maximum of some that are finite
 // or -infinity.
 #if HWY_NATIVE_FMA
 struct Seen {
@@ -55,8 +55,8 @@ HWY_INLINE float LargestOf(const float* logits, int64_t count, Seen& seen) {
   return Max16(most);
 }
 #else
-// Whole numbers in the order of floats, NaN at both ends, or back: unlike floats,
-// compilers compare many of them at once.
+// Maps float bits to integers with the order of floats, NaN at both ends, or back;
+// unlike floats, compilers compare many of them at once.
 HWY_INLINE int32_t Ordered(int32_t bits) { return bits ^ (bits >> 31 & INT32_MAX); }
 
 HWY_INLINE int32_t OrderOf(float logit) {
@@ -97,7 +97,7 @@ LargestLogit Largest(const float* logits, int64_t count) {
         LargestOf(logits + begin, std::min(kSamplingBlock, count - begin), seen);
     if (!(top > best.logit)) continue;
     best.logit = top;
-    best.id = begin;  // for now its block
+    best.id = begin;  // its block, for now
   }
   best.usable = AllUsable(seen) && best.logit > -kInfinity;
   if (best.usable)
@@ -109,8 +109,8 @@ HWY_INLINE V16 Exponents16(const LogitScale& scale, const V16& logit) {
   return Div(Sub(logit, Set16(scale.most)), Set16(scale.temperature));
 }
 
-// The bits of a float in [0, 1] are those of a whole number times a power of two: the
-// number, shifted to where 1 is 2^40.
+// The bits of a float in [0, 1] are an integer times a power of two: the integer is
+// shifted to where 1 is 2^40.
 uint64_t Weigh(const LogitScale& scale, const float* logits, int64_t count,
                uint64_t* weights) {
   constexpr hn::CappedTag<uint64_t, 8> d64;
@@ -184,7 +184,7 @@ int64_t Find(const float* scores, int64_t count, float least, int32_t first,
       for (int p = 1; p < kParts; ++p) any = hn::Or(any, hn::Ge(score.v[p], bound));
       if (hn::AllFalse(F(), any)) continue;
     }
-    // No branch, which would often be mispredicted; a compressing store takes longer on
+    // No branch, since it would often be mispredicted; a compressing store is slower on
     // some processors.
     const int64_t end = std::min(begin + 16, count);
     for (int64_t i = begin; i < end; ++i) {
@@ -195,7 +195,7 @@ int64_t Find(const float* scores, int64_t count, float least, int32_t first,
   return total;
 }
 
-// As users know them.
+// Names in user interfaces.
 constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
                               : HWY_TARGET == HWY_AVX3 ? "avx512"
                                                        : "portable";
@@ -217,7 +217,8 @@ HWY_EXPORT(MakeSamplingOperations);
 
 std::span<const SamplingOperations> AllSamplingOperations() {
   static const std::vector<SamplingOperations> all = [] {
-    // The kernels' tables are made by dispatch too: not at the same time.
+    // The kernels' tables are made by dispatch too, which must not run at the same
+    // time.
     CpuTargets();
     std::vector<SamplingOperations> found;
     ForEachTarget(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parameters of sampling, and the check of those that a client sends.
+// Sampling parameters, and the check of those that a client sends.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@ namespace mnemon {
 
 struct LogitBias {
   int32_t token = 0;
-  // Finite, or -infinity: the token never comes.
+  // Finite, or -infinity to forbid the token.
   float bias = 0;
 
   bool operator==(const LogitBias&) const = default;
 };
 
-// Real: double, as a client sends them, or float, as they are computed with.
+// Real: double, as sent by a client, or float, as used in the computation.
 template <class Real>
 struct SamplingValues {
-  // 0 = greedy: the first of the largest logits, after penalties and bias; the cuts are
-  // then without effect.
+  // 0 = greedy: the first of the largest logits, after penalties and bias; the cuts
+  // then have no effect.
   Real temperature = 1;
   // Keep the k largest logits; 0 = off; above V = all.
   int32_t top_k = 0;
@@ -33,19 +33,19 @@ struct SamplingValues {
   // set of tokens, those whose information is closest to the entropy first, whose
   // probability reaches it; in (0, 1].
   Real typical_p = 1;
-  // Logits of tokens in the window: positive ones divided, negative ones multiplied; in
-  // [0.001, 1000].
+  // Divides positive and multiplies negative logits of tokens in the window; in [0.001,
+  // 1000].
   Real repetition_penalty = 1;
   // Subtracted per occurrence in the window, and once for any; in [-1000, 1000].
   Real frequency_penalty = 0;
   Real presence_penalty = 0;
-  // The window: so many of the newest tokens of the history; 0 .. 65536.
+  // The window: this many of the newest tokens of the history; 0 .. 65536.
   int32_t penalty_window_tokens = 64;
   // Added to logits; entries of one token add up. At most 1024.
   std::vector<LogitBias> logit_bias;
   uint64_t seed = 0;
 
-  // Whether some penalty has an effect on the tokens of the window.
+  // Whether any penalty has an effect on the tokens of the window.
   bool penalizes() const {
     return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0;
   }
@@ -56,12 +56,12 @@ struct SamplingValues {
 using RequestedSampling = SamplingValues<double>;
 using SamplingParams = SamplingValues<float>;
 
-// INVALID_ARGUMENT whose field is the member's name, for values outside the ranges
-// above, NaN included, and for a temperature that float32 does not hold. Token ids of
-// logit_bias are checked against 0 .. vocab-1.
+// INVALID_ARGUMENT, with the member's name as field, for values outside the ranges
+// above, NaN included, and for a temperature that float32 cannot represent. Token ids
+// of logit_bias must be in 0 .. vocab-1.
 absl::Status ValidateSampling(const RequestedSampling& requested, int64_t vocab);
 
-// Each value rounded to the nearest float32. One that was above 0 may become 0: such a
+// Rounds each value to the nearest float32. A positive value may become 0: such a
 // temperature is greedy, such a top_p or typical_p keeps one token. REQUIRES:
 // ValidateSampling.
 SamplingParams Rounded(const RequestedSampling& requested);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The threads of a pool as samplers: each row of logits is one thread's, which has a
-// scratch of its own.
+// Samples rows of logits on the threads of a pool: each row on one thread, which has
+// its own scratch.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace mnemon {
 
-// One Run at a time, by a thread that may use the pool then. Does not allocate.
+// One Run at a time, by a thread that may use the pool. Does not allocate.
 class SamplingTeam {
  public:
-  // `pool` outlives it; null: the calling thread alone. Each thread gets memory for up
-  // to `vocab` logits, which takes none from the system before it is used.
+  // `pool` must outlive it; null: only the calling thread. Each thread gets memory for
+  // up to `vocab` logits, which is not touched before use.
   SamplingTeam(ThreadPool* pool, const SamplingOperations& operations, int64_t vocab)
       : pool_(pool), vocab_(vocab), members_(pool == nullptr ? 1 : pool->count()) {
     for (Member& member : members_) {
@@ -27,7 +27,8 @@ class SamplingTeam {
 
   // Calls sample(r, scratch) once for each of `rows` rows of `vocab` logits; returns
   // when all are done. `sample` must not throw. A single row, and a few small ones, are
-  // done by the calling thread. REQUIRES: vocab is at most what it was made for.
+  // done by the calling thread. REQUIRES: vocab is at most the one given to the
+  // constructor.
   template <class Sample>
   void Run(int64_t rows, int64_t vocab, const Sample& sample) {
     MNEMON_CHECK(vocab <= vocab_);
@@ -52,7 +53,7 @@ class SamplingTeam {
   }
 
  private:
-  // Fewer take less time than to wake a thread.
+  // For fewer logits, waking a thread takes longer than sampling.
   static constexpr int64_t kLeastLogits = 4096;
 
   struct alignas(64) Member {
@@ -61,7 +62,7 @@ class SamplingTeam {
 
   ThreadPool* const pool_;
   const int64_t vocab_;
-  std::vector<Member> members_;  // each used by one thread of the pool
+  std::vector<Member> members_;  // one per thread of the pool
 };
 
 }  // namespace mnemon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every token is one Forward with a batch of one, on tensors copied from the arena and
-// back, on one core: the same operations on the same numbers, whatever else the step
-// holds and however a prompt is cut up.
+// back, on one core: the same operations on the same numbers for any other contents of
+// the step and any split of a prompt.
 #include "model/sequence/default_decoder.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ namespace {
 
 constexpr int kDecoderRevision = 1;
 
-// Copies rows [first, first + count) of a growing entry; the rows of a block lie
-// together.
+// Copies rows [first, first + count) of a growing entry; the rows of a block are
+// contiguous.
 void ReadRows(const StateArena& arena, int32_t slot, int entry, int64_t first,
               int64_t count, float* out) {
   const int64_t row = arena.spec().entries[entry].elements();
@@ -72,7 +72,7 @@ Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position,
 }
 
 // Writes what one token has changed: fixed entries and the last row of growing ones.
-// NonFiniteState when it is not finite.
+// NonFiniteState if it is not finite.
 absl::Status WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   const auto& entries = arena.spec().entries;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
@@ -107,7 +107,7 @@ class DefaultDecoder final : public Decoder {
   absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
                       float* logits) override {
     MNEMON_RETURN_IF_ERROR(CheckSegments(segments, model().vocab, arena));
-    std::vector<SavedFixed> before(segments.size());  // to go back to
+    std::vector<SavedFixed> before(segments.size());  // to restore on error
     for (size_t i = 0; i < segments.size(); ++i) {
       before[i] = arena.saved().SaveFixed(segments[i].slot);
     }
@@ -120,7 +120,7 @@ class DefaultDecoder final : public Decoder {
       if (status.ok()) {
         arena.Advance(segment.slot, static_cast<int64_t>(segment.tokens.size()));
       } else {
-        arena.Truncate(segment.slot, segment.position);  // gives reserved blocks back
+        arena.Truncate(segment.slot, segment.position);  // frees reserved blocks
         if (!before[i].empty()) {
           arena.saved().RestoreFixed(segment.slot, before[i], segment.position);
         }
@@ -174,7 +174,7 @@ class DefaultDecoder final : public Decoder {
     });
   }
 
-  // Computes one segment and moves `logits` behind its rows.
+  // Computes one segment and advances `logits` past its rows.
   absl::Status Compute(const Segment& segment, StateArena& arena,
                        float*& logits) const {
     int64_t position = segment.position;
@@ -197,7 +197,7 @@ class DefaultDecoder final : public Decoder {
 
   const std::unique_ptr<const Model> owned_;
   const Model& model_;
-  const at::Device device_;  // of the weights
+  const at::Device device_;  // device of the weights
   // Not const, for visitors that replace tensors; this one only counts.
   const int64_t weight_bytes_ =
       CountParameters(const_cast<Model&>(model_)) * static_cast<int64_t>(sizeof(float));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The step form that every architecture has: one session and one token at a time
-// through the sequence form. Slow and exact; a new architecture serves with it at once.
+// through the sequence form. Slow and exact, so that a new architecture can be served
+// at once.
 #pragma once
 
 #include <memory>
@@ -10,11 +11,11 @@
 
 namespace mnemon {
 
-// spec() is model.carry_spec(). Runs on one core whatever the pool's size, so that bits
-// do not depend on the number of threads. `model` must outlive the decoder and keep its
+// spec() is model.carry_spec(). Runs on one core for any pool size, so that bits do not
+// depend on the number of threads. `model` must outlive the decoder and keep its
 // weights.
 std::unique_ptr<Decoder> MakeDefaultDecoder(const Model& model);
-// The same with a model of its own.
+// The same, owning the model.
 std::unique_ptr<Decoder> MakeDefaultDecoder(std::unique_ptr<const Model> model);
 
 }  // namespace mnemon

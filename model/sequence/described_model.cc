@@ -87,7 +87,8 @@ class DescribedModel final : public Model {
     return absl::OkStatus();
   }
 
-  // Of a sub-layer in the carry: as many as there are before the next one.
+  // Number of entries of a sub-layer in the carry: those before the next sub-layer's
+  // first.
   size_t EntriesOf(size_t layer, size_t sub) const {
     size_t end = carry_.spec.entries.size();
     if (sub + 1 < carry_.first[layer].size()) {
@@ -98,7 +99,7 @@ class DescribedModel final : public Model {
     return end - carry_.first[layer][sub];
   }
 
-  // x behind a sub-layer.
+  // x after a sub-layer.
   absl::StatusOr<at::Tensor> Apply(const SubLayer& sub, const SubLayerPlace& place,
                                    const at::Tensor& x, const Carry& carry,
                                    const ForwardOptions& options,
@@ -129,7 +130,7 @@ class DescribedModel final : public Model {
     return Added(sub, place, x, y, DropoutKind::kAttentionOutput);
   }
 
-  // How a sub-layer ends whose block gives y.
+  // End of a sub-layer whose block returned y.
   at::Tensor Added(const SubLayer& sub, const SubLayerPlace& place, const at::Tensor& x,
                    const at::Tensor& y, DropoutKind kind) const {
     at::Tensor given = place.drop(
@@ -138,7 +139,7 @@ class DescribedModel final : public Model {
     return Normed(x + given, weights_.Norm(place.base + ".after_norm", sub.after));
   }
 
-  // With its map where the call wants any.
+  // With attention maps if the call wants them.
   absl::StatusOr<AttentionOutput> Attend(const Attention& attention,
                                          const SubLayerPlace& place,
                                          const at::Tensor& x, const BlockCall& call,

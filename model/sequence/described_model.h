@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sequence form of any model that a description defines: it walks the layers and
-// knows none of the blocks.
+// The sequence form of any described model: it visits the layers without knowing the
+// blocks.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace mnemon {
 
-// With uninitialised weights. REQUIRES: CheckDescription accepts the model.
+// The weights are uninitialised. REQUIRES: CheckDescription accepts the model.
 std::unique_ptr<Model> MakeDescribedModel(const ModelDescription& model);
 
 }  // namespace mnemon

@@ -19,7 +19,7 @@
 namespace mnemon {
 namespace {
 
-// A name as part of an identity: lower case, no blanks.
+// A name as part of an identifier: lower case, no blanks.
 std::string Plain(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
     return std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : '-';
@@ -55,8 +55,8 @@ absl::StatusOr<at::Device> FindDevice(const std::string& name) {
     return InvalidField(
         "device", StrCat("--device ", Quoted(name), " is not known: use cpu or cuda"));
   }
-  // cuBLAS promises the same bits for the same call only with a fixed workspace; it
-  // reads this when the first handle is made.
+  // cuBLAS guarantees the same bits for the same call only with a fixed workspace; it
+  // reads this when the first handle is created.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   const Gpu gpu = FindGpu();
   if (!gpu.fault.empty()) return NotUsable(gpu.fault);

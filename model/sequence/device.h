@@ -12,19 +12,19 @@
 
 namespace mnemon {
 
-// The device that the value of a --device flag means, ready for use: "cpu", or "cuda"
-// for the first GPU. INVALID_ARGUMENT for another name, a build without CUDA, a machine
-// without a GPU; the message names the flag and the fix. Call in main, before the first
-// tensor operation.
+// The device for the value of a --device flag, ready for use: "cpu", or "cuda" for the
+// first GPU. INVALID_ARGUMENT for another name, a build without CUDA, a machine without
+// a GPU; the message names the flag and the fix. Call in main, before the first tensor
+// operation.
 absl::StatusOr<at::Device> FindDevice(const std::string& name);
 
-// What decides bits there: "cuda-nvidia-h100-80gb-hbm3"; of the CPU, the instruction
-// sets that libtorch and its BLAS have chosen, "cpu-avx2-haswell".
+// What determines bits on the device: "cuda-nvidia-h100-80gb-hbm3"; for the CPU, the
+// instruction sets chosen by libtorch and its BLAS, "cpu-avx2-haswell".
 std::string DeviceClass(at::Device device);
 
-// Where the weights of `model` are.
+// Device of the weights of `model`.
 at::Device DeviceOf(const Model& model);
-// Moves all weights, gradients off. Throws c10::Error when memory does not suffice.
+// Moves all weights; turns gradients off. Throws c10::Error without memory.
 void MoveWeights(Model& model, at::Device device);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The GPU of this process, as far as this build can see one: gpu_cuda.cu where CUDA is
-// built in, gpu_none.cc elsewhere. C++17, for nvcc.
+// The GPU of this process, if this build supports one: gpu_cuda.cu with CUDA,
+// gpu_none.cc otherwise. C++17, for nvcc.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Gpu {
   std::string fault;  // why there is none; empty: there is one
 };
 
-// The first one that the driver shows.
+// The first GPU that the driver reports.
 Gpu FindGpu();
 
 }  // namespace mnemon

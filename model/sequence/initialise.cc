@@ -21,7 +21,7 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.ends_with(end);
 }
 
-// What follows "layers.{i}." in a name; empty outside the layers.
+// The part of a name after "layers.{i}."; empty outside the layers.
 std::string PartOfLayer(const std::string& name) {
   if (!name.starts_with("layers.")) return "";
   return name.substr(name.find('.', sizeof("layers.") - 1) + 1);
@@ -60,8 +60,8 @@ class Initialiser {
 
   void Draw(const std::string& name, at::Tensor& tensor) {
     if (name == names::Weight(names::kEmbed)) {
-      // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
-      // logits of unit size where it is the head as well.
+      // Sane: unit variance where the stack reads it, after the factor sqrt(D); and
+      // logits of unit variance if it is also the head.
       const bool shrink = kind_ == Initialisation::kSane &&
                           (model_.embedding.scale != 1 || model_.head.tied);
       tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(model_.width) : 1.0, generator_);
@@ -82,9 +82,10 @@ class Initialiser {
   }
 
  private:
-  // Older memories count less, as in "Train Short, Test Long" (Press, Smith, Lewis,
-  // 2021), with slopes from 1/2 (first head) to 1/32 (last). Rows of distances that
-  // training never reaches keep it; at 0 their many memories would drown the near ones.
+  // Older memories get lower scores, as in "Train Short, Test Long" (Press, Smith,
+  // Lewis, 2021), with slopes from 1/2 (first head) to 1/32 (last). Rows of distances
+  // that training never reaches keep them; with 0 their many memories would outweigh
+  // the near ones.
   void DrawRecency(int64_t rows, at::Tensor& bias) {  // [.., H]; distance n in row P-n
     const int64_t heads = bias.size(1);
     bias.zero_();
@@ -96,7 +97,7 @@ class Initialiser {
     }
   }
 
-  // P of the tables that a tensor is one of.
+  // P of the tables that the tensor belongs to.
   int64_t PastOf(const std::string& name) const {
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       for (const SubLayer& sub : model_.layers[i]) {
@@ -118,7 +119,7 @@ class Initialiser {
   const Initialisation kind_;
   const std::set<std::string> raised_;
   at::Generator generator_;
-  int64_t fan_in_ = 1;  // of the last linear weight; its bias comes next
+  int64_t fan_in_ = 1;  // of the last linear weight, whose bias comes next
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loading of a model directory into a model in its sequence form, or into what
-// serves it, in a program that has libtorch.
+// Loading of a model directory into its sequence form, or for serving, in a program
+// that links libtorch.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace mnemon {
 
 struct LoadedModel {
-  std::optional<ModelConfig> config;  // none: of another project
+  std::optional<ModelConfig> config;  // none: another project's
   std::string architecture;           // or the model_type
   ModelDescription description;
   std::string model_id;  // see docs/checkpoint_format.md
@@ -30,17 +30,17 @@ struct LoadedModel {
 struct LoadOptions {
   // Refuse weights that hold NaN or infinity.
   bool refuse_non_finite = true;
-  // Where the weights go.
+  // Device for the weights.
   at::Device device = at::kCPU;
 };
 
-// The errors of ReadModelFiles, FAILED_PRECONDITION for int8 weights,
-// RESOURCE_EXHAUSTED; nothing is half-loaded.
+// Errors of ReadModelFiles, FAILED_PRECONDITION for int8 weights, RESOURCE_EXHAUSTED;
+// nothing is half-loaded.
 absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
                                            const LoadOptions& options = {});
 
-// As LoadServedModel, but the default decoder, where it serves, is this program's own,
-// on `device`. May throw c10::Error.
+// Like LoadServedModel, but the default decoder, if it serves, is linked into this
+// program and runs on `device`. May throw c10::Error.
 absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
                                          const DecoderOptions& options,
                                          std::optional<int64_t> max_context = {});

@@ -24,7 +24,7 @@
 namespace mnemon {
 namespace {
 
-// Views of all weights on the CPU; `copies` keeps those that lie elsewhere.
+// Views of all weights on the CPU; `copies` keeps those that are on another device.
 TensorViews ViewOnCpu(const Model& model, std::vector<at::Tensor>& copies) {
   // Not const, for visitors that replace tensors; these only look.
   Model& looked_at = const_cast<Model&>(model);
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelDescription& model) 
                           [&]() -> absl::StatusOr<std::unique_ptr<Model>> {
                             try {
                               return MakeDescribedModel(model);
-                            } catch (const c10::Error&) {  // how libtorch says it
+                            } catch (const c10::Error&) {  // libtorch's error for this
                               throw std::bad_alloc();
                             }
                           });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models in their sequence form and what serves them, for the trainer, tests and the
-// sequence module.
+// Makers of sequence forms and of their decoders and predictors, for the trainer, tests
+// and the sequence module.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace mnemon {
 
-// The model with uninitialised weights. RESOURCE_EXHAUSTED when memory does not
-// suffice. REQUIRES: CheckDescription accepts it.
+// The model with uninitialised weights. RESOURCE_EXHAUSTED without memory. REQUIRES:
+// CheckDescription accepts it.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelDescription& model);
-// That of a configuration; the errors of DescribeModel.
+// The model of a configuration. Errors of DescribeModel.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
 
-// Copies of the weights that `views` show, all tensors of the model; of a tensor with
-// more rows the first ones. Throws std::bad_alloc or c10::Error.
+// Copies the data of `views`, all tensors of the model, into its weights; if a tensor
+// has more rows, the first ones. Throws std::bad_alloc or c10::Error.
 void CopyWeights(const TensorViews& views, Model& model);
 
-// The default decoder with copies of the weights that `views` show, on `device`.
+// The default decoder on `device`, with copies of the weights in `views`.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeSequenceDecoder(
     const ModelDescription& description, const TensorViews& views, at::Device device);
 
-// The decoder or the predictor that serves `model`; of its own weights it keeps copies,
-// but the default decoder, which serves where there is no step form, where the options
-// ask for it and on a GPU, needs the model and its weights. A predictor computes on the
-// CPU wherever the model is. FAILED_PRECONDITION for a model of the other kind.
+// The decoder or the predictor for `model`. It keeps copies of the weights; only the
+// default decoder, which serves if there is no step form, if the options ask for it,
+// and on a GPU, needs the model and its weights. A predictor computes on the CPU
+// wherever the model is. FAILED_PRECONDITION for a model of the other kind.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(
     const Model& model, const DecoderOptions& options = {});
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The sequence form of a model: differentiable, used by the trainer and as the
-// reference that the step form is compared with. ATen tensors, batch first.
+// reference for the step form. ATen tensors, batch first.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,10 @@
 
 namespace mnemon {
 
-// What a sequence leaves behind for its continuation: one tensor per entry of
+// State that a sequence hands to its continuation: one tensor per entry of
 // Model::carry_spec(), [B, n, row...] for growing entries (oldest first, n <=
 // capacity), [B, shape...] for fixed ones. Part of the autograd graph until detached,
-// but for carried inputs, which the model detaches itself. A fresh carry has
+// except for carried inputs, which the model detaches itself. A fresh carry has
 // position 0 and no tensors.
 struct Carry {
   int64_t position = 0;  // tokens seen so far: the absolute position of the next one
@@ -38,35 +38,36 @@ struct ForwardResult {
   at::Tensor logits;  // [B, T, V]
   Carry carry;
   // Per block of attention [B, H, T, J], over J keys, the last T of which are the
-  // call's own tokens; empty unless asked for. J = T in an encoder. What a position
-  // does not see is zero: with a memory itself, too, so that the first token of a
-  // sequence has a row of zeros.
+  // call's own tokens; empty unless asked for. J = T in an encoder. Zero for keys that
+  // a position does not see, which with a memory includes itself, so that the first
+  // token of a sequence has a row of zeros.
   std::vector<at::Tensor> maps = {};
 };
 
 struct ForwardOptions {
-  // What decides on dropout masks. Set = training mode: dropout is applied where the
-  // documents have it. Unset = evaluation mode.
+  // Determines dropout masks. Set: training mode, with dropout as specified by the
+  // papers. Unset: evaluation mode.
   std::optional<DropoutKey> dropout = {};
 
   // For encoders alone; INVALID_ARGUMENT elsewhere.
   // In place of the model's mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
   // (non-zero = takes part) or floating (added to the scaled scores); on any device.
   at::Tensor mask = {};
-  // kUsed: of models that attend to keys; kNotebook: of encoders alone.
+  // kUsed: for models that attend to keys; kNotebook: only for encoders.
   AttentionMaps maps = AttentionMaps::kNone;
 };
 
-// Two kinds: an autoregressive model, whose logits depend on the tokens up to each
-// position, so that a carry continues them; and an encoder, which takes whole sequences
-// and no carry (ModelDescription::whole_sequences). Safe for concurrent Forward calls
-// while no weight is changed.
+// There are two kinds: autoregressive models, whose logits depend on the tokens up to
+// each position, so that a carry continues them; and encoders, which take whole
+// sequences and no carry (ModelDescription::whole_sequences). Safe for concurrent
+// Forward calls while no weight changes.
 class Model {
  public:
   virtual ~Model() = default;
 
   virtual const ModelDescription& description() const = 0;
-  // The carry as entries; also the state of the default decoder. Encoder: empty.
+  // Entries of the carry, which are also the state of the default decoder. Encoder:
+  // empty.
   virtual const StateSpec& carry_spec() const = 0;
 
   // Logits of tokens [B, T] (int64, on the CPU, where they are checked) that follow
@@ -89,7 +90,7 @@ class Model {
 absl::Status CheckForward(const ModelDescription& model, const StateSpec& carry_spec,
                           const at::Tensor& tokens, const Carry& carry,
                           const ForwardOptions& options);
-// Those of an encoder; the mask is checked where it is used.
+// The same for an encoder; the mask is checked where it is used.
 absl::Status CheckEncode(const ModelDescription& model, const at::Tensor& tokens,
                          const Carry& carry);
 
@@ -102,8 +103,8 @@ TensorViews ViewWeights(Model& model);
 // float32, contiguous and on the CPU.
 TensorViews ViewCarry(const StateSpec& carry_spec, const Carry& carry);
 
-// Moves all weights to another floating type (gradient checks use double), gradients
-// off.
+// Converts all weights to another floating type (gradient checks use double); turns
+// gradients off.
 void CastWeights(Model& model, at::ScalarType type);
 
 // Turns gradients of all weights on (training) or off (serving).
@@ -111,7 +112,8 @@ void RequireGradients(Model& model, bool on);
 
 enum class Initialisation {
   kSane,  // every layer drawn on its own; embedding N(0, 1) after its scale, no biases
-  // As the reference: PyTorch defaults, all layers equal copies (encoder: drawn each).
+  // Like the reference: PyTorch defaults, all layers equal copies (encoder: each drawn
+  // separately).
   kReference,
 };
 

@@ -37,7 +37,7 @@ class TorchModule final : public SequenceModule {
   }
 
  private:
-  mutable std::mutex mutex_;  // one at a time: devices are made ready on first use
+  mutable std::mutex mutex_;  // devices are initialised on first use, one at a time
 };
 
 }  // namespace

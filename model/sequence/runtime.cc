@@ -18,8 +18,8 @@
 namespace mnemon {
 namespace {
 
-// Switches of the libraries under libtorch, looked up at run time: a libtorch built on
-// others lacks them.
+// Switches of the libraries under libtorch, looked up at run time, since another
+// libtorch may lack them.
 using SetThreads = void (*)(int);
 
 SetThreads Find(const char* name) {
@@ -32,8 +32,8 @@ void SetBlasThreads(int threads) {
   if (set != nullptr) set(threads);
 }
 
-// What libtorch's loops and an OpenMP BLAS ask how wide to run; each thread has its own
-// value. at::set_num_threads sets it too, but starts the threads of a third pool anew,
+// The width that libtorch's loops and an OpenMP BLAS use; each thread has its own
+// value. at::set_num_threads sets it too, but restarts the threads of a third pool,
 // which takes longer than a step of a small model.
 void SetLoopThreads(int threads) {
   static const SetThreads set = Find("omp_set_num_threads");
@@ -64,7 +64,7 @@ absl::Status RunTensors(const std::function<absl::Status()>& run) {
   } catch (const std::bad_alloc&) {
     return OutOfMemoryError();
   } catch (const std::exception& error) {
-    // libtorch's allocators throw this in place of bad_alloc.
+    // libtorch's allocators throw this instead of bad_alloc.
     const std::string_view what = error.what();
     for (const char* memory : {"can't allocate memory", "out of memory"}) {
       if (what.find(memory) != what.npos) return OutOfMemoryError();
@@ -78,7 +78,7 @@ std::string TensorLibraryVersion() { return TORCH_VERSION; }
 std::string TensorNumerics(at::Device device) {
   std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   if (device.is_cpu()) {
-    // The only place where libtorch says it to other programs.
+    // The only place where libtorch shows it to other programs.
     constexpr std::string_view kLabel = "CPU capability usage: ";
     const std::string all = at::show_config();
     const size_t at = all.find(kLabel);

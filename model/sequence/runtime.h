@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The settings of libtorch: threads, and the conversion of its exceptions.
+// Settings of libtorch: threads, and the conversion of its exceptions.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace mnemon {
 
-// Sets libtorch's pool and its BLAS to `threads` (at least 1). Call in main,
-// before the first tensor operation. More threads than idle cores are
-// far slower than one: both pools spin while they wait for each other.
+// Sets the threads of libtorch's pool and of its BLAS to `threads` (at least 1). Call
+// in main, before the first tensor operation. More threads than idle cores are far
+// slower than one: both pools spin while they wait.
 void InitTensorRuntime(int threads);
 
-// While it lives, tensor operations of this thread run on one core. Process-wide for
-// the BLAS: one thread at a time may hold it.
+// While it exists, tensor operations of this thread run on one core. Process-wide for
+// the BLAS: only one thread at a time may hold it.
 class SingleThreaded {
  public:
   SingleThreaded();
@@ -29,14 +29,14 @@ class SingleThreaded {
   const int threads_;
 };
 
-// Runs tensor operations. What they throw becomes a status: RESOURCE_EXHAUSTED when
-// memory does not suffice, else INTERNAL.
+// Runs tensor operations and converts exceptions: RESOURCE_EXHAUSTED without memory,
+// else INTERNAL.
 absl::Status RunTensors(const std::function<absl::Status()>& run);
 
 // "1.13.1"
 std::string TensorLibraryVersion();
 
-// What the bits of tensor operations depend on beside their input: "libtorch 1.13.1,
+// What determines the bits of tensor operations besides their input: "libtorch 1.13.1,
 // AVX512"; on a GPU, "libtorch 1.13.1, cuda".
 std::string TensorNumerics(at::Device device);
 

@@ -17,7 +17,7 @@ namespace mnemon {
 
 using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
 
-// F32, F64, I64, I32, U8, I8, I16, BOOL, F16 and BF16 tensors, copied out.
+// Copies of F32, F64, I64, I32, U8, I8, I16, BOOL, F16 and BF16 tensors.
 absl::StatusOr<at::Tensor> ToTensor(const Safetensors& file, const TensorInfo& info);
 absl::StatusOr<std::string> FormatTensors(const NamedTensorList& tensors);
 

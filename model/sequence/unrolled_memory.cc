@@ -113,9 +113,9 @@ void UnrolledMemory::MakeMaps(int64_t total) {
   for (size_t r = 0; r < readers_.size(); ++r) {
     std::vector<at::Tensor> rows;
     for (const at::Tensor& look : looks_[r]) {
-      const int64_t behind = carried_count() + static_cast<int64_t>(rows.size());
-      const int64_t before = behind - look.size(2);
-      rows.push_back(at::constant_pad_nd(look, {before, total - behind}));
+      const int64_t end = carried_count() + static_cast<int64_t>(rows.size());
+      const int64_t before = end - look.size(2);
+      rows.push_back(at::constant_pad_nd(look, {before, total - end}));
     }
     maps_.push_back(MapsOfBatch(at::cat(rows, 1), readers_[r]->heads));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The recurrence of a model with a memory in its sequence form, token by token.
+// The recurrence of the sequence form of a model with a memory, token by token.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,27 @@
 
 namespace mnemon {
 
-// Lives for one call. All is computed in the type of the weights, autocast or not: a
-// token has few rows, for which autocast would add a conversion or two to each small
-// product.
+// Exists for one call. Computes in the type of the weights even under autocast: a token
+// has few rows, for which autocast would add a conversion or two to each small product.
 class UnrolledMemory {
  public:
-  // `carried` [B, n, D]: the memories of the carry, undefined when fresh. `sites`: as
-  // of DropoutSites. All but `carried` must outlive it.
+  // `carried` [B, n, D]: memories of the carry, undefined when fresh. `sites`: see
+  // DropoutSites. All but `carried` must outlive it.
   UnrolledMemory(const ModelDescription& model, const NamedTensors& weights,
                  const std::vector<std::vector<int64_t>>& sites, const Dropout& dropout,
                  const at::Tensor& carried);
 
-  // embedded [T, B, D] -> outputs of the last layer [B, T, D]. Once. `maps`: those of
-  // TakeMaps are wanted.
+  // embedded [T, B, D] -> outputs of the last layer [B, T, D]. Call once. `maps`:
+  // whether TakeMaps will be called.
   at::Tensor Run(const at::Tensor& embedded, bool maps);
 
-  // The carry's memories and those of the call, as far as they stay visible [B, n, D].
+  // Memories of the carry and of the call that remain visible [B, n, D].
   const at::Tensor& memory() const { return memory_; }
-  // Of each block of attention [B, H, T, n], the carried memories first.
+  // For each block of attention [B, H, T, n], carried memories first.
   std::vector<at::Tensor> TakeMaps() { return std::move(maps_); }
 
  private:
-  // A sub-layer as the loop over tokens applies it.
+  // A sub-layer applied in the loop over tokens.
   struct Step {
     NormTensors norm;
     std::variant<MemoryAttention, FeedForwardSteps> apply;

@@ -17,7 +17,7 @@
 namespace mnemon {
 namespace {
 
-// How far a stream may run ahead of delivery, twice: the rows a ring keeps beyond M.
+// Twice the lead that a stream may have over delivery: rows that a ring keeps beyond M.
 constexpr int64_t kRingSlack = 2 * kMaxChunk;
 
 int64_t BlocksPerSlot(const StateSpec& spec) {

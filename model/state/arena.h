@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT
 // The memory of all sessions of one decoder: slots, and one pool of blocks of
 // kBlockPositions rows. A slot holds a list of blocks; its fixed entries are one block
-// of their own. Nothing wraps and nothing is overwritten: a chunk is appended first and
-// attended afterwards, and truncated rows may be written again.
+// of their own. Nothing wraps around or is overwritten: a chunk is appended before it
+// is attended to. Truncated rows may be written again.
 //
 // Copy on write: blocks have reference counts, and fresh slots, forks and saved states
 // share them. A step writes the fixed entries, and rows into the last, partly filled
-// block of a slot and behind it; where another holder has one of these blocks as well,
-// Reserve replaces it by a copy. Nothing else copies.
+// block of a slot and after it; if another holder shares one of these blocks, Reserve
+// replaces it with a copy. Nothing else copies.
 //
 // Layout of a growing block: for each growing entry in spec order, kBlockPositions
 // rows. Layout of the fixed block: the fixed entries in spec order. StateSpec::offset
 // says where an entry starts.
 //
-// The numbers of all blocks lie in a StateMemory, and nothing in here reads or writes
-// them but by its calls. What returns addresses (Fixed, FixedEntries, Row, Table)
-// returns those of that memory: whoever follows them on the host has an arena in host
-// memory.
+// The numbers of all blocks lie in a StateMemory; the arena reads and writes them only
+// through its calls. Fixed, FixedEntries, Row and Table return addresses in that
+// memory, which the host may dereference only if it is host memory.
 //
-// Threads: one thread, the model runner's, owns an arena and makes all calls, with
-// those of its pools and saved states too. With a recycler, blocks given back are
-// cleaned on the recycler's thread, which also calls on_clean; without one, by the
-// caller. Cost, with a recycler: no call does work of the size of a block but Reserve,
-// whose copies can be shared out among threads (BlockCopies), and the first Acquire of
-// all; Fork, and for a ring Save and Restore, count one reference per block; lists of
-// more than BlockPool::kDropsInPlace blocks are given back in constant time, a long
-// tail of one by copying its pointers.
+// Threads: one thread, the model runner's, owns an arena and makes all calls, including
+// those of its pools and saved states. With a recycler, freed blocks are cleaned on the
+// recycler's thread, which also calls on_clean; without one, by the caller. Cost, with
+// a recycler: only Reserve, whose copies can be divided among threads (BlockCopies),
+// and the very first Acquire do work proportional to the size of a block; Fork, and for
+// a ring Save and Restore, count one reference per block; lists of more than
+// BlockPool::kDropsInPlace blocks are freed in constant time, a long tail of one by
+// copying its pointers.
 #pragma once
 
 #include <cstdint>
@@ -47,12 +46,13 @@
 
 namespace mnemon {
 
-// The copies that reservations need before their slots are used.
+// Copies that reservations need before their slots are used.
 class BlockCopies {
  public:
   bool empty() const { return copies_.empty(); }
   int64_t bytes() const { return floats_ * static_cast<int64_t>(sizeof(float)); }
-  // Makes part `part` of `parts` equal ones. Different parts on any threads at once.
+  // Makes part `part` of `parts` equal parts. Different parts may run on any threads at
+  // once.
   void Make(int part, int parts) const;
 
  private:
@@ -68,40 +68,40 @@ class BlockCopies {
   int64_t floats_ = 0;
 };
 
-// Where the blocks of a slot are.
+// Addresses of the blocks of a slot.
 struct BlockTable {
   float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
-  int64_t base = 0;                // the first block that is held
-  int64_t count = 0;               // blocks that are held
+  int64_t base = 0;                // the first held block
+  int64_t count = 0;               // held blocks
 
-  // REQUIRES: held or reserved.
+  // REQUIRES: the block is held or reserved.
   float* block(int64_t b) const { return blocks[b - base]; }
 };
 
 class StateArena {
  public:
   struct Options {
-    int32_t slots = 0;  // at least 1; one that was never used costs nothing
+    int32_t slots = 0;  // at least 1; an unused slot costs nothing
     // Growing blocks in the pool; 0 = enough for every slot at the spec's capacity
     // (a ring: ceil((M + 128) / 16) + 1 per slot, and ceil(M / 16) + 1 per saved
     // state). Memory is taken from the system when a block is used.
     int64_t blocks = 0;
-    int32_t saved_states = 0;  // that exist at once, for blocks = 0
-    // Of states, as bytes_used() counts them, that growing blocks leave room for; 0 =
-    // no limit but that of blocks. Whoever acquires slots and makes whole states keeps
-    // to it: see StatePools::bytes_left().
+    int32_t saved_states = 0;  // most at once, for blocks = 0
+    // Limit of the bytes of states, as bytes_used() counts them, that growing blocks
+    // may fill; 0 = limited only by `blocks`. Not enforced here: callers that acquire
+    // slots and make whole states check StatePools::bytes_left().
     int64_t bytes = 0;
-    // Of this arena alone; null: host memory. What a decoder computes in:
+    // For this arena alone; null: host memory. Must be what the decoder computes in:
     // Decoder::MakeStateMemory.
     std::shared_ptr<StateMemory> memory = nullptr;
-    // Outlives the arena; null: blocks given back are cleaned by the caller, and their
+    // Must outlive the arena. Null: freed blocks are cleaned by the caller, and their
     // memory is kept.
     BlockRecycler* recycler = nullptr;
-    // Outlives the arena; counts what it takes from the system, and may limit it. Null:
-    // not counted.
+    // Counts the memory taken from the system, and may limit it; must outlive the
+    // arena. Null: not counted.
     ByteAccount* account = nullptr;
-    // Of blocks that nobody uses, as many bytes of each pool are kept; absent: 64 MiB,
-    // or an eighth of the pool where that is more.
+    // Bytes of unused blocks that each pool keeps; absent: 64 MiB, or an eighth of the
+    // pool if that is more.
     std::optional<int64_t> reserve_bytes = std::nullopt;
     // Called on the recycler's thread after blocks became clean or stopped being
     // recycled. Must be cheap and must not call the arena or the recycler.
@@ -121,12 +121,12 @@ class StateArena {
   StateMemory& memory() const { return *memory_; }
   StatePools& pools() { return pools_; }
   const StatePools& pools() const { return pools_; }
-  // What was kept of slots.
+  // States kept of slots.
   SavedStates& saved() { return saved_; }
   const SavedStates& saved() const { return saved_; }
   int32_t slots() const { return max_slots_; }
   int32_t slots_used() const { return static_cast<int32_t>(pools_.slots_used()); }
-  // Every slot that was ever used is below it.
+  // Upper bound of all slots ever used.
   int32_t slots_seen() const { return static_cast<int32_t>(slots_.size()); }
   // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
@@ -134,55 +134,54 @@ class StateArena {
   // A fresh state: length 0, fixed entries as filled. RESOURCE_EXHAUSTED when no slot
   // is free or no memory.
   absl::StatusOr<int32_t> Acquire();
-  // Gives slot and blocks back. REQUIRES: acquired.
+  // Frees the slot and its blocks. REQUIRES: acquired.
   void Release(int32_t slot);
-  // Back to a fresh state, slot kept.
+  // Resets to a fresh state; the slot stays acquired.
   void Reset(int32_t slot);
   // Makes the fresh slot `to` a copy of `from` that shares its blocks. Rows that `from`
-  // had reserved beyond its length must be reserved again. RESOURCE_EXHAUSTED when
-  // memory runs out; `to` is then still fresh. REQUIRES: both acquired, not the same.
+  // had reserved beyond its length must be reserved again. RESOURCE_EXHAUSTED without
+  // memory; `to` is then still fresh. REQUIRES: both acquired and different.
   absl::Status Fork(int32_t from, int32_t to);
 
-  // Tokens that this slot has computed: the absolute position of the next one.
+  // Tokens that this slot has computed, which is the absolute position of the next.
   int64_t length(int32_t slot) const { return slots_[slot].length; }
-  // First position whose row is still held: 0 unless a ring gave blocks back, or began
-  // later (StartAt).
+  // First position whose row is still held: 0 unless a ring has freed blocks, or the
+  // slot began later (StartAt).
   int64_t first_held(int32_t slot) const;
 
-  // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
-  // last block included. With a recycler it may become one less by itself.
+  // Blocks that Reserve(slot, count) would take from the pool, including the copy of a
+  // shared last block. With a recycler it can drop by one on its own.
   int64_t BlocksNeeded(int32_t slot, int64_t count) const;
   // Blocks of the slot that no other holder shares, counted up to `most`: so many
-  // become free when it is released.
+  // become free when the slot is released.
   int64_t UnsharedBlocks(int32_t slot, int64_t most) const;
-  // Makes room for rows length .. length+count-1. With count > 0 no other holder shares
-  // those and the fixed entries afterwards: they can be written. RESOURCE_EXHAUSTED
-  // when the pool has too few blocks or memory runs out, FAILED_PRECONDITION beyond an
-  // append capacity; on error nothing changed. Idempotent for the same range.
+  // Makes room for rows length .. length+count-1. If count > 0, no other holder shares
+  // those and the fixed entries afterwards: they can be written. RESOURCE_EXHAUSTED if
+  // the pool has too few blocks or without memory, FAILED_PRECONDITION beyond an append
+  // capacity; on error nothing changes. Idempotent for the same range.
   absl::Status Reserve(int32_t slot, int64_t count);
-  // The same, but the caller has `copies` made, behind what was computed so far and
-  // before anything is with a slot that was reserved so, then calls Finish. Whatever is
-  // returned, what was added stays to be made.
+  // The same, but copies are added to `copies`. The caller has them made after what was
+  // computed so far and before any use of a slot reserved this way, then calls Finish.
+  // In case of an error, too, the copies added so far must be made.
   absl::Status Reserve(int32_t slot, int64_t count, BlockCopies& copies);
-  // Empties it. REQUIRES: all parts are made.
+  // Empties `copies`. REQUIRES: all parts are made.
   void Finish(BlockCopies& copies);
-  // Makes a fresh slot begin at `position`, as if the rows before it had been written
-  // and given back: for a state that is brought from elsewhere. REQUIRES: length 0, no
-  // rows reserved; 0 unless the growth is a ring.
+  // Makes a fresh slot start at `position`, as if the rows before it had been written
+  // and freed: for a state from elsewhere. REQUIRES: length 0, no rows reserved;
+  // position 0 unless the growth is a ring.
   void StartAt(int32_t slot, int64_t position);
   // Declares `count` reserved rows written. REQUIRES: reserved.
   void Advance(int32_t slot, int64_t count);
-  // Cuts growing entries back to `length` tokens; blocks beyond go back to the pool.
-  // Fixed entries are not touched: see RestoreFixed.
-  // REQUIRES: first_held <= length <= length(slot).
+  // Truncates growing entries to `length` tokens and frees the blocks beyond. Fixed
+  // entries are unchanged: see RestoreFixed. REQUIRES: first_held <= length <=
+  // length(slot).
   void Truncate(int32_t slot, int64_t length);
-  // Declares that no query at a position below `floor` follows; a ring's blocks
-  // that only such queries could see go back to the pool. No effect on append and
-  // fixed.
+  // Declares that no query at a position below `floor` follows, and frees the blocks of
+  // a ring that only such queries could see. No effect on append and fixed.
   void SetFloor(int32_t slot, int64_t floor);
 
   // Fixed entry `entry` of the spec: elements() floats. To write them REQUIRES:
-  // reserved, and since then not forked or saved.
+  // reserved, and not forked or saved since.
   float* Fixed(int32_t slot, int entry);
   const float* Fixed(int32_t slot, int entry) const;
   // All fixed entries in spec order.
@@ -192,10 +191,10 @@ class StateArena {
   float* Row(int32_t slot, int entry, int64_t position);
   const float* Row(int32_t slot, int entry, int64_t position) const;
 
-  // The blocks of a slot, held or reserved: for decoders that lay out an entry of a
-  // block in their own way (StateEntry::layout). The slot keeps the table and changes
-  // it in place, so this costs nothing; valid until the next call that reserves for the
-  // slot or changes its state. Slots with blocks have different tables.
+  // The blocks of a slot, held or reserved, for decoders with their own layout of an
+  // entry (StateEntry::layout). The slot keeps the table and changes it in place, so
+  // this call is free; valid until the next call that reserves for the slot or changes
+  // its state. Slots with blocks have different tables.
   BlockTable Table(int32_t slot) const {
     const StateSlot& s = slots_[slot];
     return {.blocks = s.list ? s.list->table() : nullptr,
@@ -203,9 +202,8 @@ class StateArena {
             .count = s.blocks()};
   }
 
-  // The first block of Table(slot) that came into it since the last call, counted from
-  // its base; others behind it may have, too. For whoever keeps a copy of the table,
-  // one for each slot.
+  // The first block of Table(slot) that was added since the last call, counted from its
+  // base; any after it may be new as well. For a single keeper of copies of the tables.
   int64_t TakeFirstNew(int32_t slot) {
     return slots_[slot].list ? slots_[slot].list->TakeFirstNew() : 0;
   }
@@ -214,14 +212,14 @@ class StateArena {
   friend class SavedStates;  // slots_
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
-  // Replaces the fixed entries where others hold them too, or changes nothing:
-  // RESOURCE_EXHAUSTED. Throws std::bad_alloc.
+  // Replaces the fixed entries if others hold them too. RESOURCE_EXHAUSTED without
+  // effect. Throws std::bad_alloc.
   absl::Status OwnFixed(StateSlot& slot, BlockCopies& copies);
-  // Puts `count` more blocks at the end of a slot's list, and with `copy` replaces the
-  // one that the slot's next row goes into; or changes nothing.
+  // Appends `count` blocks to a slot's list; with `copy`, also replaces the block of
+  // the slot's next row. No effect on error.
   absl::Status TakeBlocks(StateSlot& slot, int64_t count, bool copy,
                           BlockCopies& copies);
-  // Whether rows from the slot's length on go into a block that others hold too.
+  // Whether rows from the slot's length on go into a shared block.
   bool WritesShared(const StateSlot& slot) const;
 
   const StateSpec spec_;
@@ -231,9 +229,9 @@ class StateArena {
   const std::shared_ptr<StateMemory> memory_;
   StatePools pools_;
   SavedStates saved_;
-  BlockCopies copies_;           // of a Reserve that makes its own
-  std::deque<StateSlot> slots_;  // those ever used
-  int32_t free_slot_ = -1;       // a list through next_free
+  BlockCopies copies_;           // of a Reserve that makes its copies itself
+  std::deque<StateSlot> slots_;  // all slots ever used
+  int32_t free_slot_ = -1;       // head of a list through next_free
 };
 
 }  // namespace mnemon

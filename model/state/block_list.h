@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The blocks of a slot or of a saved state, by position, and beside them where their
-// numbers are: a block table that is there for every step.
+// The blocks of a slot or of a saved state, by position, with a parallel table of the
+// addresses of their numbers that steps use directly.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ class BlockList {
  public:
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
   StateBlock* operator[](int64_t i) const { return blocks_[i]; }
-  // Of each block, `floats`; valid until the list changes.
+  // The `floats` of each block; valid until the list changes.
   float* const* table() const { return table_.data(); }
 
-  // Room for so many. Throws std::bad_alloc; nothing changed then, likewise Assign.
+  // Makes room for `count` blocks. This and Assign throw std::bad_alloc without effect.
   void Reserve(int64_t count) {
     ReserveAtLeast(blocks_, static_cast<size_t>(count));
     ReserveAtLeast(table_, static_cast<size_t>(count));
@@ -44,30 +44,30 @@ class BlockList {
     table_[i] = block->floats;
     known_ = std::min(known_, i);
   }
-  // Those behind `end` move up.
+  // Moves the blocks from `end` on up.
   void Erase(int64_t begin, int64_t end) {
     blocks_.erase(blocks_.begin() + begin, blocks_.begin() + end);
     table_.erase(table_.begin() + begin, table_.begin() + end);
     known_ -= std::clamp<int64_t>(known_ - begin, 0, end - begin);
   }
-  // Makes an empty list blocks [begin, end) of another.
+  // Copies blocks [begin, end) of another list into an empty one.
   void Assign(const BlockList& other, int64_t begin, int64_t end) {
     Reserve(end - begin);
     for (int64_t i = begin; i < end; ++i) Push(other[i]);
   }
 
-  // The first block that was put here since the last call; those behind it may have
-  // been, too.
+  // The first block that was added since the last call; any after it may be new as
+  // well.
   int64_t TakeFirstNew() { return std::exchange(known_, size()); }
-  // For another slot, where nothing was put yet.
+  // For use by another slot, for which all blocks are new.
   void SetAllNew() { known_ = 0; }
 
-  BlockList* next = nullptr;  // belongs to the pool once given back
+  BlockList* next = nullptr;  // belongs to the pool once freed
 
  private:
   std::vector<StateBlock*> blocks_;
   std::vector<float*> table_;
-  int64_t known_ = 0;  // blocks that were there at the last TakeFirstNew
+  int64_t known_ = 0;  // blocks present at the last TakeFirstNew
 };
 
 }  // namespace mnemon

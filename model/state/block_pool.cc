@@ -11,7 +11,7 @@
 namespace mnemon {
 namespace {
 
-// What counting one holder of a block costs a batch, beside the bytes it cleans.
+// Cost of counting one holder of a block in a batch, in cleaned bytes.
 constexpr int64_t kHolderBytes = 64;
 
 template <class Node>
@@ -80,7 +80,7 @@ void BlockPool::AskForReady() const {
 }
 
 void BlockPool::Stock(int64_t count) {
-  // Promised ones stay: the runs have no other for them.
+  // Promised blocks stay: the runs have no others for them.
   while (keeps_at_hand() && at_hand_count_ > std::max(count, promised_)) {
     RecycleAtHand();
   }
@@ -159,7 +159,7 @@ void BlockPool::Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t en
         moved = std::make_unique<BlockList>();
         moved->Assign(*list, begin, end);
       } catch (const std::bad_alloc&) {
-        moved = nullptr;  // it only takes longer
+        moved = nullptr;  // only slower
       }
     }
   }
@@ -219,7 +219,7 @@ bool BlockPool::MakeReady(int64_t bytes) try {
   int64_t made = 0;
   while (made < bytes && runs_.touched() < ready_) {
     if (!runs_.Populate()) {
-      // Some may be in runs that are partly used: their turn comes.
+      // Some may be in partly used runs and are populated later.
       if (runs_.clean() >= ready_ || runs_.blocks() >= options_.most || short_ ||
           !runs_.HasPlenty() || !runs_.Grow(StateMemory::Taker::kRecycler)) {
         break;
@@ -230,7 +230,7 @@ bool BlockPool::MakeReady(int64_t bytes) try {
   }
   return made > 0;
 } catch (const std::bad_alloc&) {
-  return false;  // reported when a block is taken
+  return false;  // reported by the next Take
 }
 
 void BlockPool::EndPeriod(bool all) {

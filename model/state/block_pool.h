@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Blocks of one size with reference counts. One whose last holder is gone is zeroed
-// before it is used again: on the calling thread, or by a BlockRecycler on its own. The
-// memory of blocks that nobody uses goes back to the system, but for a reserve; what is
-// used or in reserve is counted, and may be limited.
+// Pool of reference-counted blocks of one size. A block without holders is zeroed
+// before it is reused: by the calling thread, or by a BlockRecycler on its own thread.
+// The memory of unused blocks is returned to the system, except for a reserve; used and
+// reserved memory is counted, and may be limited.
 //
-// Threads: one thread, the owner's, calls everything but what is the recycler's. A
-// block belongs to the recycler from the moment its last holder is gone until it is
-// clean; clean blocks belong to BlockRuns, which both threads use, but for some that
-// the owner has at hand.
+// Threads: the owner's thread calls everything except the recycler's functions. A block
+// belongs to the recycler from the moment its last holder is gone until it is clean;
+// clean blocks belong to BlockRuns, which both threads use, except for some that the
+// owner has at hand.
 #pragma once
 
 #include <atomic>
@@ -27,84 +27,85 @@ class BlockRecycler;
 class BlockPool {
  public:
   struct Options {
-    int64_t floats = 0;             // of one block, at least 1
-    int64_t most = 0;               // blocks that are taken at once
+    int64_t floats = 0;             // per block, at least 1
+    int64_t most = 0;               // most blocks taken at once
     StateMemory* memory = nullptr;  // not null; outlives the pool
-    // Who takes a block overwrites all of it, so that one which is dropped in a step
-    // may be taken in it as it is; else a taken block is zeroed.
+    // Holders overwrite whole blocks, so that a block dropped in a step may be taken in
+    // the same step as it is; false: taken blocks are zeroed.
     bool overwritten = false;
-    // Outlives the pool; null: given back blocks are zeroed by the caller, and memory
-    // is kept.
+    // Must outlive the pool. Null: freed blocks are zeroed by the caller, and memory is
+    // kept.
     BlockRecycler* recycler = nullptr;
-    // After blocks became clean or memory was given back, on the recycler's thread; may
-    // be empty.
+    // Called on the recycler's thread after blocks became clean or memory was returned;
+    // may be empty.
     std::function<void()> on_clean;
-    // Outlives the pool; null: not counted and not limited.
+    // Must outlive the pool; null: neither counted nor limited.
     ByteAccount* account = nullptr;
-    int64_t reserve_bytes = 0;  // of clean blocks that are kept
+    int64_t reserve_bytes = 0;  // clean blocks to keep
   };
-  // The recycler keeps this much memory ready that the system has given, while the
+  // Memory already provided by the system that the recycler keeps ready, while the
   // account has plenty left.
   static constexpr int64_t kReadyBytes = int64_t{4} << 20;
 
   explicit BlockPool(Options options);
-  // No call of on_clean runs or begins after it.
+  // No call of on_clean runs or starts after it.
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // Blocks that are held or being recycled. Read recycling() first: a block that is no
-  // longer counted there is not counted here either.
+  // Blocks that are held or being recycled. Read recycling() first: a block no longer
+  // counted there is then not counted here either.
   int64_t used() const { return taken_ - returned_.load(std::memory_order_acquire); }
-  // Holders on their way to the recycler: no fewer than the blocks that become clean.
+  // Holders on their way to the recycler: at least the number of blocks that will
+  // become clean.
   int64_t recycling() const { return recycling_.load(std::memory_order_acquire); }
-  // Blocks that are held, exactly, where none was given back as part of a list.
+  // Held blocks; exact if no list was freed as a whole.
   int64_t held() const { return held_; }
   StateMemory& memory() const { return *options_.memory; }
-  // Of memory that one block takes.
+  // Memory per block.
   int64_t block_bytes() const { return runs_.block_bytes(); }
-  // Of memory that the pool has from the system or is sure to get. Any thread.
+  // Memory that the pool has from the system or is sure to get. Any thread.
   int64_t bytes() const { return runs_.bytes(); }
 
-  // Has `count` blocks ready for Take, as far as `most` and the account allow, and
-  // returns how many are. Until the next call, `count` of these stay ready. Throws
+  // Makes `count` blocks ready for Take, as far as `most` and the account allow, and
+  // returns how many are. `count` of them stay ready until the next call. Throws
   // std::bad_alloc.
   int64_t Secure(int64_t count);
-  // Has `count` of those that are ready at hand, or all of them where they are fewer;
-  // more go back. Take and DropInStep need neither a lock nor the system then, for so
-  // many blocks. What the recycler has to do for these calls is left to the next Stock.
-  // Throws std::bad_alloc.
+  // Moves blocks between the ready ones and those at hand until `count`, or all if
+  // fewer, are at hand. Take and DropInStep then need neither a lock nor the system for
+  // so many blocks; work that they create for the recycler is announced by the next
+  // Stock. Throws std::bad_alloc.
   void Stock(int64_t count);
-  // A clean block with one holder, of those at hand if there are any; null: the account
-  // has no more. REQUIRES: used() < most. Throws std::bad_alloc.
+  // A clean block with one holder, from those at hand if any; null: the account has no
+  // more. REQUIRES: used() < most. Throws std::bad_alloc.
   StateBlock* Take();
-  // One holder more.
+  // Adds a holder.
   void Hold(StateBlock* block) {
     block->holders.fetch_add(1, std::memory_order_relaxed);
   }
   bool shared(const StateBlock* block) const {
     return block->holders.load(std::memory_order_acquire) > 1;
   }
-  // One holder less.
+  // Removes a holder.
   void Drop(StateBlock* block);
-  // Likewise, but without a lock where there is a recycler, which it does not wake.
+  // The same without a lock; does not wake the recycler. Without a recycler, same as
+  // Drop.
   void DropInStep(StateBlock* block);
-  // One holder less of blocks [begin, end) of a list, which lose their place in it.
-  // Above kDropsInPlace of them the recycler counts: the whole list then moves to it in
+  // Removes a holder of blocks [begin, end) of a list, which are erased from it. Above
+  // kDropsInPlace blocks the recycler does so: the whole list then moves to it in
   // constant time and `list` is null.
   void Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t end);
   static constexpr int64_t kDropsInPlace = 64;
 
-  // Of the recycler's thread.
-  // Cleans about `bytes` of what was given back, else makes blocks ready. False when
-  // there is nothing left to do.
+  // Functions of the recycler's thread. Cleans about `bytes` of freed blocks, else
+  // makes blocks ready. Returns false if there is nothing left to do.
   bool Recycle(int64_t bytes);
-  // Ends a period: what was clean all through it, beyond the reserve, is surplus; with
-  // `all`, everything that is clean and not secured.
+  // Ends a period: blocks that were clean throughout it, beyond the reserve, become
+  // surplus; with `all`, all blocks that are clean and not secured.
   void EndPeriod(bool all);
-  // Gives one run of the surplus back. False: there is none.
+  // Returns one run of the surplus to the system. False if there is none.
   bool GiveBack();
-  // Any thread: whether EndPeriod(true) would find any.
+  // Any thread: whether EndPeriod(true) would find surplus.
   bool HasReserve() const { return runs_.HasSurplus(0); }
   void NotifyClean() const {
     if (options_.on_clean) options_.on_clean();
@@ -112,50 +113,50 @@ class BlockPool {
 
  private:
   void Clean(StateBlock* block) const;
-  // Blocks that are dropped in a step stay at hand.
+  // Whether blocks dropped in a step stay at hand.
   bool keeps_at_hand() const {
     return options_.recycler != nullptr && options_.overwritten;
   }
-  // Gives a block that is at hand to the recycler.
+  // Passes a block at hand to the recycler.
   void RecycleAtHand();
-  // A clean block, from the runs.
+  // Takes a clean block from the runs.
   StateBlock* TakeClean();
   void PutAtHand(StateBlock* block);
   StateBlock* TakeAtHand();
-  // Wakes the recycler where fewer touched blocks are left than it should keep.
+  // Wakes the recycler if fewer populated blocks are left than it should keep.
   void AskForReady() const;
   // Whether the recycler now has a block to clean.
   bool DropHolder(StateBlock* block);
-  // The next block without a holder, or null; counts the holders it took away, up to
-  // `most` in all.
+  // The next block without a holder, or null. Adds the holders that it removed to
+  // `holders`, up to `most` in all.
   StateBlock* NextDirty(int64_t& holders, int64_t most);
   bool MakeReady(int64_t bytes);
   const Options options_;
-  const int64_t bytes_;  // of one block's numbers
+  const int64_t bytes_;  // bytes of a block's numbers
   BlockRuns runs_;
-  const int64_t ready_;    // touched clean blocks that the recycler keeps
-  const int64_t reserve_;  // clean blocks that are kept
+  const int64_t ready_;    // populated clean blocks that the recycler keeps
+  const int64_t reserve_;  // clean blocks to keep
 
-  // Of the owner's thread.
+  // Used by the owner's thread.
   int64_t taken_ = 0;
   int64_t held_ = 0;
-  StateBlock* at_hand_ = nullptr;  // taken from the runs; clean, or of DropInStep
+  StateBlock* at_hand_ = nullptr;  // taken from the runs; clean, or from DropInStep
   int64_t at_hand_count_ = 0;
-  int64_t promised_ = 0;     // of the last Secure, not taken yet; at hand or secured
-  bool wake_later_ = false;  // the recycler has work that it was not told of
+  int64_t promised_ = 0;     // rest of the last Secure; at hand or secured
+  bool wake_later_ = false;  // the recycler has work but was not woken
 
-  // Handed over, newest first: pushed by one thread, taken whole by the other.
+  // Handed over between threads, newest first: one thread pushes, the other takes all.
   std::atomic<StateBlock*> dirty_{nullptr};  // to the recycler, as the next
   std::atomic<BlockList*> lists_{nullptr};
   std::atomic<int64_t> returned_{0};
   std::atomic<int64_t> recycling_{0};
 
-  // Of the recycler's thread.
+  // Used by the recycler's thread.
   StateBlock* pending_ = nullptr;
   BlockList* pending_lists_ = nullptr;
-  int64_t surplus_ = 0;  // clean blocks to be given back
-  int64_t kept_ = 0;     // clean blocks to be kept
-  bool short_ = false;   // memory was, in this period: none is taken to be ready
+  int64_t surplus_ = 0;  // clean blocks to return to the system
+  int64_t kept_ = 0;     // clean blocks to keep
+  bool short_ = false;   // memory was short in this period: populate nothing
 };
 
 }  // namespace mnemon

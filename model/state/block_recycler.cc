@@ -12,7 +12,7 @@
 namespace mnemon {
 namespace {
 
-// Enough to make progress on a machine that computes on all cores.
+// Still makes progress on a machine that computes on all cores.
 constexpr int kNice = 10;
 
 }  // namespace
@@ -71,7 +71,7 @@ void BlockRecycler::Remove(BlockPool& pool) {
     std::erase(pools_, &pool);
     batch_done_.wait(lock, [&] { return busy_ != &pool; });
   }
-  Wake();  // a pass under way may have missed the pool that moved up
+  Wake();  // a running pass may have missed the pool that moved up
 }
 
 template <class Work>
@@ -89,7 +89,7 @@ bool BlockRecycler::ForEach(std::unique_lock<std::mutex>& lock, const Work& work
 }
 
 void BlockRecycler::Run() {
-  setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; best effort
+  setpriority(PRIO_PROCESS, 0, kNice);  // only this thread; best effort
   Time end = std::chrono::steady_clock::now() + period_;
   std::unique_lock lock(mutex_);
   while (!stopping_) {

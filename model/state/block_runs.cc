@@ -9,22 +9,22 @@
 namespace mnemon {
 namespace {
 
-// Of the limit.
+// Part of the limit.
 constexpr int64_t kPlentyPart = 8;
 
 constexpr int64_t kLine = 64;
 
 }  // namespace
 
-// Those of places that follow each other.
+// Array of blocks at consecutive places.
 struct StateBlocks {
   static constexpr int64_t kCount = 32;
   StateBlock blocks[kCount];
   std::unique_ptr<StateBlocks> before;
 };
 
-// Places 0 .. made-1 are blocks; those behind have not been made since the memory came
-// from the system.
+// Places 0 .. made-1 have blocks; later places have had none since the memory came from
+// the system.
 struct BlockRun {
   ~BlockRun() { Forget(); }
   void Forget() {
@@ -32,7 +32,7 @@ struct BlockRun {
   }
 
   char* begin = nullptr;                // in the StateMemory
-  std::unique_ptr<StateBlocks> blocks;  // of the places made, the last ones first
+  std::unique_ptr<StateBlocks> blocks;  // of the places made, the last first
   int64_t made = 0;
   int64_t clean = 0;  // blocks and places
   bool populated = false;
@@ -165,7 +165,7 @@ void BlockRuns::InsertLocked(BlockRun* run) {
 }
 
 StateBlock* BlockRuns::Take() {
-  std::unique_ptr<StateBlocks> more;  // where the next one to be made begins some
+  std::unique_ptr<StateBlocks> more;  // if the next place starts a new array
   while (true) {
     std::unique_lock lock(mutex_);
     BlockRun* run = nullptr;
@@ -224,7 +224,7 @@ bool BlockRuns::Populate() {
     run = untouched_.first;
     if (run == nullptr) return false;
   }
-  // It may be used meanwhile, but not given back.
+  // Meanwhile it may be used, but not returned.
   memory_.Populate(run->begin, run_bytes_);
   std::lock_guard lock(mutex_);
   if (run->clean > 0) Remove(ListOf(*run), run);
@@ -245,7 +245,7 @@ bool BlockRuns::GiveBack(int64_t keep) {
       Remove(*runs, run);
       break;
     }
-    // All blocks that were made are clean, or it would not be whole.
+    // All its blocks are clean, since it is whole.
     whole_.fetch_sub(1, std::memory_order_relaxed);
     touched_.fetch_sub(run->populated ? run_blocks_ : run->made,
                        std::memory_order_relaxed);

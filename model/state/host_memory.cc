@@ -16,7 +16,7 @@ class HostMemory final : public StateMemory {
     return (taker == Taker::kOwner ? owners_ : recyclers_).Take(bytes);
   }
   void GiveBack(void* begin, int64_t bytes) override { Slabs::GiveBack(begin, bytes); }
-  void TakeAgain(void*, int64_t) override {}  // given when it is written
+  void TakeAgain(void*, int64_t) override {}  // populated on write
   void Populate(void* begin, int64_t bytes) override { Slabs::Populate(begin, bytes); }
 
   void Zero(float* to, int64_t count) override { std::fill_n(to, count, 0.0f); }
@@ -36,7 +36,7 @@ class HostMemory final : public StateMemory {
   }
 
  private:
-  // Apart, so that nobody waits while the system gives the other one addresses.
+  // Separate, so that nobody waits while the system provides addresses to the other.
   Slabs owners_, recyclers_;
 };
 

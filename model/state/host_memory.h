@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// States in the memory of this process, in huge pages where the system has them.
+// StateMemory of this process, in huge pages if the system has them.
 #pragma once
 
 #include <memory>

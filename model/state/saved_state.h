@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Handles to what a StateArena keeps of a slot, to return to: empty when made, filled
-// and emptied by the arena on its owner's thread. One that is destroyed full leaves its
-// blocks counted as used until the arena is destroyed.
+// Handles to states that a StateArena keeps of its slots. A handle is empty when made;
+// the arena fills and empties it on its owner's thread. If a full handle is destroyed,
+// its blocks count as used until the arena is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mnemon {
 
-// The fixed entries of a slot as they were.
+// Earlier values of a slot's fixed entries.
 class SavedFixed {
  public:
   SavedFixed() = default;
@@ -27,8 +27,8 @@ class SavedFixed {
   StateBlock* block_ = nullptr;
 };
 
-// The state of a slot at a position: for the slot itself to return to, or whole, for
-// any slot.
+// The state of a slot at a position: for this slot to return to, or, if whole, for any
+// slot.
 class SavedState {
  public:
   SavedState() = default;
@@ -36,9 +36,9 @@ class SavedState {
   SavedState& operator=(SavedState&& other) noexcept;  // REQUIRES: empty
 
   bool empty() const { return position_ < 0; }
-  // Tokens computed. REQUIRES: not empty.
+  // Computed tokens. REQUIRES: not empty.
   int64_t position() const { return position_; }
-  // Blocks that it holds, some of them together with slots.
+  // Blocks that it holds, including those shared with slots.
   int64_t blocks() const { return list_ ? list_->size() : 0; }
 
  private:
@@ -47,10 +47,10 @@ class SavedState {
 
   int64_t position_ = -1;
   int64_t first_block_ = 0;
-  int64_t start_ = 0;  // rows before it were never there
+  int64_t start_ = 0;  // rows before it never existed
   bool whole_ = false;
   SavedFixed fixed_;                 // empty at position 0
-  std::unique_ptr<BlockList> list_;  // of a ring, or whole
+  std::unique_ptr<BlockList> list_;  // for a ring, or if whole
 };
 
 }  // namespace mnemon

@@ -177,7 +177,7 @@ absl::Status SavedStates::Share(const SavedState& whole, SavedState& saved) try 
 
 absl::Status SavedStates::MakeWhole(int64_t computed, SavedState& saved) {
   MNEMON_CHECK(saved.empty() && computed >= 0);
-  // By way of a slot, which has all that taking blocks needs.
+  // Uses a slot, which has everything needed to take blocks.
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena_.Acquire());
   const int64_t first = StateImage::FirstRow(spec(), computed);
   if (spec().growth() == Growth::kRing) arena_.StartAt(slot, first);

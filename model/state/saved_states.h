@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an arena keeps of its slots, to return to: whole states for any slot, saved ones
-// for the slot itself, and fixed entries alone. Threads and cost as StateArena.
+// States that an arena keeps of its slots: whole states for any slot, saved states for
+// the slot itself, and fixed entries alone. Threads and cost: see StateArena.
 #pragma once
 
 #include <cstdint>
@@ -17,72 +17,72 @@ class StateArena;
 
 class SavedStates {
  public:
-  // Of an arena, which it is part of.
+  // Part of `arena`.
   explicit SavedStates(StateArena& arena) : arena_(arena) {}
   SavedStates(const SavedStates&) = delete;
   SavedStates& operator=(const SavedStates&) = delete;
 
-  // Keeps the state of a slot in the empty `saved`: the fixed entries, and of a ring
-  // the blocks that a query at this position can see. Of an append growth nothing is
-  // kept but the position. What the slot had reserved must be reserved again.
-  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
-  // REQUIRES: a slot of length 0 is fresh.
+  // Saves the state of a slot in the empty `saved`: the fixed entries and, for a ring,
+  // the blocks that a query at this position can see. For an append growth, only the
+  // position is saved. What the slot had reserved must be reserved again.
+  // RESOURCE_EXHAUSTED without memory (rings only), without effect. REQUIRES: a slot of
+  // length 0 is fresh.
   absl::Status Save(int32_t slot, SavedState& saved);
   // Blocks that Save(slot) would hold.
   int64_t BlocksToSave(int32_t slot) const;
-  // Makes a slot the saved state again, with the floor at its position.
-  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
-  // REQUIRES for an append growth: the slot is the one saved and was never cut below
-  // the saved position.
+  // Restores a slot to the saved state, with the floor at its position.
+  // RESOURCE_EXHAUSTED without memory (rings only), without effect. REQUIRES for an
+  // append growth: the slot is the one saved and was never truncated below the saved
+  // position.
   absl::Status Restore(int32_t slot, const SavedState& saved);
-  // Restore and Drop in one, in constant time and without a need for memory.
+  // Restore and Drop, in constant time and without allocation.
   void RestoreAndDrop(int32_t slot, SavedState& saved);
-  // Empties it; no effect on an empty one.
+  // Empties it; no effect if it is empty.
   void Drop(SavedState& saved);
 
-  // Whole states: those that need no slot, and can be brought into any. They hold the
-  // rows that queries from their position on can see; what is written into a slot that
-  // shares their blocks is written into copies, so that the numbers of a whole state
-  // stay as they are and may be read by any thread (StateImage).
+  // Whole states, which need no slot and can be attached to any. They hold the rows
+  // that queries from their position on can see. Writes into a slot that shares their
+  // blocks go into copies, so that the numbers of a whole state never change and any
+  // thread may read them (StateImage).
   //
   // Moves the state of a slot into the empty `saved`, and leaves the slot fresh, in
-  // constant time but for what the slot had reserved.
+  // constant time except for what the slot had reserved.
   void Detach(int32_t slot, SavedState& saved);
-  // Moves it back, into a fresh slot, in constant time.
+  // Moves it back into a fresh slot, in constant time.
   void Attach(SavedState& saved, int32_t slot);
-  // Shares the state that a slot had at `length` with the empty `saved`; `fixed`: the
-  // fixed entries as they were then, null: as they are. What the slot had reserved must
-  // be reserved again. RESOURCE_EXHAUSTED when memory runs out; nothing changed then.
-  // REQUIRES: the rows that a query at `length` sees are held.
+  // Shares the state that a slot had at `length` with the empty `saved`. `fixed`: the
+  // fixed entries at that time; null: the current ones. What the slot had reserved must
+  // be reserved again. RESOURCE_EXHAUSTED without memory, without effect. REQUIRES: the
+  // rows that a query at `length` sees are held.
   absl::Status Share(int32_t slot, int64_t length, const SavedFixed* fixed,
                      SavedState& saved);
-  // The same of what Save kept of the slot. REQUIRES for an append growth: as Restore.
+  // The same for what Save kept of the slot. REQUIRES for an append growth: as Restore.
   absl::Status Share(int32_t slot, const SavedState& kept, SavedState& saved);
   absl::Status Share(const SavedState& whole, SavedState& saved);
-  // Makes `saved` a whole state after `computed` tokens that nobody shares, whose
-  // numbers are to be written (StateImage). The errors of Acquire and Reserve; nothing
-  // changed then. REQUIRES: saved is empty.
+  // Makes `saved` a whole, unshared state after `computed` tokens, whose numbers are
+  // still to be written (StateImage). Errors of Acquire and Reserve, without effect.
+  // REQUIRES: saved is empty.
   absl::Status MakeWhole(int64_t computed, SavedState& saved);
-  // As of slots.
+  // See StateArena::bytes_used.
   int64_t bytes_used(const SavedState& whole) const;
   int64_t UnsharedBlocks(const SavedState& whole, int64_t most) const;
 
-  // All fixed entries as they are now, for cutting back; empty without fixed entries.
-  // What the slot had reserved must be reserved again.
+  // Saves all current fixed entries, for truncation; empty without fixed entries. What
+  // the slot had reserved must be reserved again.
   SavedFixed SaveFixed(int32_t slot);
   // Also sets the length of a slot without growing entries. REQUIRES: not empty.
   void RestoreFixed(int32_t slot, const SavedFixed& saved, int64_t length);
-  // Takes the fixed entries out of a saved state, which can only be dropped then;
-  // none at position 0.
+  // Takes the fixed entries out of a saved state, which can then only be dropped; none
+  // at position 0.
   SavedFixed TakeFixed(SavedState& saved);
-  // Empties it; no effect on an empty one.
+  // Empties it; no effect if it is empty.
   void Drop(SavedFixed& saved);
 
  private:
   StatePools& pools() const;
   const StateSpec& spec() const;
   void MakeSavedWhole(SavedState& saved);
-  // In place of the slot's blocks; the position of `saved`.
+  // Replaces the slot's blocks, at the position of `saved`.
   void PutBlocks(StateSlot& slot, std::unique_ptr<BlockList> list,
                  const SavedState& saved);
 

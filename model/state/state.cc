@@ -15,7 +15,7 @@ std::string_view LayoutName(BlockLayout layout) {
   return kNames[static_cast<size_t>(layout)];
 }
 
-// A session of more than 2^42 floats is a mistake; products stay far from overflow.
+// A session of more than 2^42 floats is an error; products stay far from overflow.
 constexpr int64_t kMaxStateElements = int64_t{1} << 42;
 
 absl::Status Fault(const StateEntry& entry, std::string_view what) {

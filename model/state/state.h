@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The state of a session as data: what a model carries between tokens, described so
-// that arena, store, snapshot and metrics are written once for every architecture.
+// Description of the state that a model carries between tokens, as data: arena, store,
+// snapshot and metrics are thus written once for all architectures.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ enum class Growth {
   kAppend,  // one row per position, at most `capacity` of them
 };
 
-// How a growing entry lies within a block of 16 positions.
+// Layout of a growing entry within a block of 16 positions.
 enum class BlockLayout {
-  kRows,      // [16][elements]: a position's numbers side by side
-  kColumns,   // [elements][16]: an element's numbers of all positions side by side
+  kRows,      // [16][elements]: the numbers of a position are contiguous
+  kColumns,   // [elements][16]: the positions of an element are contiguous
   kHeadRows,  // of shape [H, K]: [H][16][K], rows head by head
 };
 
-// All entries are float32: live state is never stored in fewer bits.
+// All entries are float32: live state never has less precision.
 struct StateEntry {
   std::string name;
-  std::vector<int64_t> shape;  // per session; for ring and append, of one row
+  std::vector<int64_t> shape;  // per session; for ring and append, per row
   float fill = 0.0f;           // value of a fresh state; fixed entries only
   Growth growth = Growth::kFixed;
   int64_t capacity = 0;  // ring: M; append: N; fixed: 0
@@ -45,31 +45,31 @@ struct StateSpec {
   static constexpr int64_t kUnlimited = INT64_MAX;
 
   std::vector<StateEntry> entries;
-  int64_t limit = kUnlimited;  // of positions, whatever the entries hold
+  int64_t limit = kUnlimited;  // limit of positions, for any entries
 
-  // The growing entries agree, sizes are positive and do not overflow.
+  // Checks that growing entries agree and that sizes are positive and do not overflow.
   absl::Status Validate() const;
 
   bool growing() const;            // has a ring or append entry
-  Growth growth() const;           // of the growing entries; kFixed when none
-  int64_t capacity() const;        // of the growing entries; 0 when none
-  int64_t fixed_elements() const;  // floats of all fixed entries together
-  int64_t row_elements() const;    // floats of one row of all growing entries together
+  Growth growth() const;           // of the growing entries; kFixed if none
+  int64_t capacity() const;        // of the growing entries; 0 if none
+  int64_t fixed_elements() const;  // floats of all fixed entries
+  int64_t row_elements() const;    // floats of one row of all growing entries
 
-  // Where entry `entry` starts, in floats: a growing one within a block of
-  // kBlockPositions rows of all growing entries, a fixed one among the fixed entries.
+  // Offset of entry `entry` in floats: for a growing one, within a block of
+  // kBlockPositions rows of all growing entries; for a fixed one, among the fixed
+  // entries.
   int64_t offset(size_t entry) const;
 
-  // Tokens that one session can compute: where appended entries end, or `limit`.
+  // Tokens that one session can compute: the capacity of appended entries, or `limit`.
   int64_t max_positions() const;
 
-  // Bytes one session at rest holds after `positions` tokens, in whole blocks (for a
+  // Bytes that an idle session holds after `positions` tokens, in whole blocks (for a
   // ring, whose rows start anywhere in a block: at most). Known before any weight is
   // loaded.
   int64_t bytes_at(int64_t positions) const;
 
-  // SHA-256 over names, shapes, fills, growths and layouts: two specs are the same or
-  // not.
+  // SHA-256 over names, shapes, fills, growths and layouts; equal for equal specs only.
   std::string Hash() const;
 
   bool operator==(const StateSpec&) const = default;

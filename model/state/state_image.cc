@@ -14,10 +14,10 @@
 namespace mnemon {
 namespace {
 
-// Blocks that are copied together, with one wait for a device.
+// Blocks that are copied together, with a single wait for a device.
 constexpr int64_t kTogether = 64;
 
-// Numbers of a row that lie side by side in a block.
+// Contiguous numbers of a row in a block.
 int64_t RunOf(const StateEntry& entry) {
   switch (entry.layout) {
     case BlockLayout::kRows:
@@ -30,18 +30,18 @@ int64_t RunOf(const StateEntry& entry) {
   return 1;
 }
 
-// A growing entry: where it starts in a block and in the image.
+// A growing entry and its offsets in a block and in the image.
 struct GrowingEntry {
   int64_t in_block;
   int64_t in_image;
   int64_t elements;
   int64_t run;
 
-  // Calls `copy` with the places in block and image of each run of row `row` of a
+  // Calls `copy` with the offsets in block and image of each run of row `row` of a
   // block, which is row `image_row` of the image.
   template <class Copy>
   void ForEachRun(int64_t row, int64_t image_row, const Copy& copy) const {
-    // Runs of consecutive elements come one after the other for all rows of a block.
+    // Runs of consecutive elements follow each other for all rows of a block.
     const int64_t stride = run * kBlockPositions;
     const int64_t image = in_image + image_row * elements;
     for (int64_t r = 0; r * run < elements; ++r) {
@@ -144,7 +144,7 @@ absl::Status StateImage::Transfer(const StateSpec& spec, StateMemory& memory,
                      });
       }
     } else {
-      // Rows outside the image stay zero, as in a block that was never used.
+      // Rows outside the image stay zero, as in a new block.
       std::fill_n(staged.data(), count * floats, 0.0f);
       for (int64_t i = 0; i < count; ++i) {
         for_each_run(group + i, i * floats,

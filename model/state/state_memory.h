@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The memory that the blocks of an arena lie in: the host's, or a device's that holds
-// states. An arena itself only reckons with addresses in it: whatever it reads or
-// writes of the numbers in its blocks goes through these calls.
+// The memory of the blocks of an arena, on the host or on a device that holds states.
+// An arena only calculates with addresses; it reads and writes numbers through these
+// calls.
 //
-// Belongs to one arena and outlives it. Threads: the arena's owner, its recycler, those
-// that make BlockCopies, and those that read and write StateImages call it at once,
-// with different memory; of Take, one call at a time for each taker.
+// Belongs to one arena and outlives it. Threads: the arena's owner, its recycler, the
+// threads that make BlockCopies and those that read and write StateImages call it
+// concurrently, for different memory; Take has one call at a time per taker.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace mnemon {
 
 class StateMemory {
  public:
-  // On whose thread: the arena's owner's or its recycler's.
+  // The thread of the caller: the arena's owner's or its recycler's.
   enum class Taker { kOwner, kRecycler };
-  // What is taken and given back are whole ones of these.
+  // Memory is taken and returned in whole units.
   static constexpr int64_t kUnit = int64_t{2} << 20;
 
   StateMemory() = default;
@@ -28,28 +28,28 @@ class StateMemory {
   StateMemory(const StateMemory&) = delete;
   StateMemory& operator=(const StateMemory&) = delete;
 
-  // `bytes` > 0 of zeros that begin on a cache line; valid until the destructor. Throws
+  // `bytes` > 0 of zeros, aligned to a cache line; valid until the destructor. Throws
   // std::bad_alloc.
   virtual void* Take(int64_t bytes, Taker taker) = 0;
-  // Gives the memory of what Take returned back to the system. The addresses stay
-  // taken, but are not used until TakeAgain, after which zeros are there.
+  // Returns memory from Take to the system. The addresses stay reserved, but are unused
+  // until TakeAgain, after which they hold zeros.
   virtual void GiveBack(void* begin, int64_t bytes) = 0;
-  // Throws std::bad_alloc; it can be called again then.
+  // Throws std::bad_alloc; can then be called again.
   virtual void TakeAgain(void* begin, int64_t bytes) = 0;
-  // Has the system give the memory now, where it would wait for the first use; what is
-  // in it stays, even while others write to it. Best effort.
+  // Has the system provide the memory now instead of on first use; keeps its contents,
+  // even while others write to it. Best effort.
   virtual void Populate(void* begin, int64_t bytes) = 0;
 
-  // Of a device, what is left of its memory. Absent: it has no end of its own.
+  // For a device, its free memory. Absent: no limit of its own.
   virtual std::optional<int64_t> free_bytes() const { return std::nullopt; }
 
-  // Numbers of blocks; what is computed after they return finds them done.
+  // Operations on numbers of blocks; computations queued afterwards see their effect.
   virtual void Zero(float* to, int64_t count) = 0;
   virtual void Fill(float* to, int64_t count, float value) = 0;
   virtual void Copy(const float* from, float* to, int64_t count) = 0;
 
-  // Numbers of blocks to the host's memory, or from there, which have been copied when
-  // it returns. UNAVAILABLE, DEVICE_LOST: any part of them was.
+  // Copies numbers of blocks to or from host memory; complete when it returns.
+  // UNAVAILABLE, DEVICE_LOST: any part may have been copied.
   struct HostCopy {
     float* block;
     float* host;

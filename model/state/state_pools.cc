@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// What a pool keeps of the memory that nobody uses, at least, and this part of it.
+// Least unused memory that a pool keeps, and the part of the pool that it keeps.
 constexpr int64_t kReserveBytes = int64_t{64} << 20;
 constexpr int64_t kReservePart = 8;
 
@@ -67,8 +67,8 @@ bool StatePools::MakeBlank() {
 
 int64_t StatePools::FixedUsed() const {
   if (!fixed_) return 0;
-  // A slot will write into a block of its own; of whole states no more can be different
-  // than there are blocks.
+  // A slot will write into its own block; there cannot be more different whole states
+  // than blocks.
   const int64_t blocks = fixed_->held() - (blank_ != nullptr ? 1 : 0);
   return slots_used_ + std::min(wholes_, blocks);
 }
@@ -108,7 +108,7 @@ void StatePools::SetAside(int64_t blocks, int64_t fixed) try {
   if (growing_) growing_->Stock(blocks);
   if (fixed_) fixed_->Stock(fixed);
 } catch (const std::bad_alloc&) {
-  // Reported when they are taken.
+  // Reported when the blocks are taken.
 }
 
 void StatePools::DropBlank() {

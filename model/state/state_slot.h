@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A slot of a StateArena, as the arena and its saved states see it.
+// A slot of a StateArena, for the arena and its saved states.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-// Blocks of positions below `length`.
+// Blocks that hold positions below `length`.
 inline int64_t BlocksOf(int64_t length) {
   return (length + kBlockPositions - 1) / kBlockPositions;
 }
@@ -23,8 +23,8 @@ struct BlockRange {
   int64_t size() const { return end - begin; }
 };
 
-// `list` holds blocks of positions first_block * kBlockPositions and following; their
-// rows can be used up to `reserved`. Null when it has none.
+// `list` holds the blocks from position first_block * kBlockPositions on; null if there
+// are none. Rows up to `reserved` can be used.
 struct StateSlot {
   bool used = false;
   int32_t next_free = -1;
@@ -32,7 +32,7 @@ struct StateSlot {
   int64_t reserved = 0;
   int64_t floor = 0;
   int64_t first_block = 0;
-  int64_t start = 0;  // rows before it were never there, also within a block
+  int64_t start = 0;  // rows before it never existed, even within a block
   std::unique_ptr<BlockList> list;
   StateBlock* fixed = nullptr;
 

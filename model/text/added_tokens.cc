@@ -15,7 +15,7 @@ bool BeginsWith(CharacterClass of, std::string_view text) {
   return NextCodePoint(text, at, character) && IsIn(of, character);
 }
 
-// Where the last character of `text` begins.
+// Offset of the last character of `text`.
 size_t LastOf(std::string_view text) {
   size_t at = text.size();
   while (at > 0 && (static_cast<unsigned char>(text[--at]) & 0xC0) == 0x80) {

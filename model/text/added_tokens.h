@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The added_tokens of a tokenizer.json: texts that are tokens wherever they stand, and
-// are found before all others are made.
+// The added_tokens of a tokenizer.json: texts that are tokens wherever they occur,
+// found before all other tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace mnemon {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool single_word = false;          // not beside a letter, digit or _
-  bool left = false, right = false;  // takes the white space at that side, too
-  bool normalized = false;           // is found in the text that was normalised
-  bool special = false;              // no text
+  bool single_word = false;          // not adjacent to a letter, digit or _
+  bool left = false, right = false;  // includes white space on that side
+  bool normalized = false;           // searched in the normalised text
+  bool special = false;              // not part of the text
 };
 
-// Finds some of them, the leftmost first, of those the longest. Constant after
+// Finds tokens, the leftmost first and the longest of those. Immutable after
 // construction; safe for concurrent use.
 class AddedTokens {
  public:
@@ -30,7 +30,7 @@ class AddedTokens {
   void Add(std::string content, const AddedToken& token);
 
   bool none() const { return tokens_.empty(); }
-  // Calls text(part, begins at) for what lies between tokens, and token(id), in order.
+  // Calls text(part, offset) for the text between tokens, and token(id), in order.
   void Cut(std::string_view text,
            const std::function<absl::Status(std::string_view, size_t)>& on_text,
            const std::function<void(int32_t)>& on_token, absl::Status& status) const;

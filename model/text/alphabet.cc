@@ -24,7 +24,7 @@ std::string NameOf(char32_t character) {
   return text;
 }
 
-// What belongs into one range: 0 = nothing.
+// Kind of range that a character belongs to: 0 = none.
 int KindOf(char32_t character) {
   if (character > 0xa0) return 4;
   const auto byte = static_cast<unsigned char>(character);
@@ -35,7 +35,7 @@ int KindOf(char32_t character) {
                                      : 0;
 }
 
-// The end of the range that begins at `begin`.
+// End of the range that starts at `begin`.
 size_t RangeEnd(const std::vector<char32_t>& characters, size_t begin) {
   const int kind = KindOf(characters[begin]);
   size_t end = begin + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The characters of a tokenizer as text for people.
+// Display text for the characters of a tokenizer.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace mnemon {
 
-// "newline space ! , . 0-9 a-z": in the order of code points, digits, letters and what
-// is beyond ASCII as ranges; cut at about 200 bytes, as "a-z and 70 more".
+// "newline space ! , . 0-9 a-z": in the order of code points, with digits, letters and
+// characters beyond ASCII as ranges; truncated at about 200 bytes, as "a-z and 70
+// more".
 std::string DescribeAlphabet(std::vector<char32_t> characters);
 
 }  // namespace mnemon

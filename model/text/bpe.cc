@@ -22,8 +22,8 @@ absl::Status ModelFault(std::string_view what) {
   return TokenizerFault(StrCat("model: ", what));
 }
 
-// Printable characters of Latin-1 stand for themselves, other bytes, in their order,
-// for those from U+0100 on.
+// Printable characters of Latin-1 represent themselves; other bytes, in order, are
+// represented by characters from U+0100 on.
 std::array<std::string, 256> MakeCharacters() {
   std::array<std::string, 256> all;
   char32_t next = 0x100;
@@ -40,7 +40,7 @@ const std::array<std::string, 256>& Characters() {
   return kAll;
 }
 
-// The bytes of a token that is written in these characters; none where it has others.
+// The bytes of a token written in these characters; none if it has others.
 std::optional<std::string> MeantBytes(std::string_view token) {
   static const absl::flat_hash_map<std::string_view, char> kBytes = [] {
     absl::flat_hash_map<std::string_view, char> bytes;
@@ -59,15 +59,14 @@ std::optional<std::string> MeantBytes(std::string_view token) {
   return out;
 }
 
-// Up to so many symbols, looking through all of them for the next merge is faster than
-// a queue.
+// Up to this many symbols, a linear search for the next merge is faster than a queue.
 constexpr size_t kFewSymbols = 64;
 
-// Neighbours that may be merged: the first of a queue has the least rank, of equal ones
-// the leftmost.
+// Neighbours that may be merged: the first of a queue has the least rank, and is the
+// leftmost among equals.
 struct Candidate {
   int32_t rank, merged;
-  int32_t at;  // of the left one
+  int32_t at;  // index of the left one
   bool operator<(const Candidate& other) const {
     return std::pair(rank, at) > std::pair(other.rank, other.at);
   }
@@ -142,7 +141,7 @@ absl::Status Bpe::ReadVocab(const nlohmann::json& vocab) {
                                Quoted(id.dump()), " is not in 0..", kMostTokens - 1));
     }
     const auto index = id.get<size_t>();
-    // Holes are few: whoever claims a large id must have as many tokens, about.
+    // Few holes are allowed: a large id needs about as many tokens.
     if (index > 2 * vocab.size() + 4096) {
       return ModelFault(StrCat("vocab entry ", Quoted(token), ": id ", index,
                                " in a vocab of ", vocab.size(), " tokens"));
@@ -210,7 +209,7 @@ void Bpe::NoteCharacters() {
       characters_.emplace(character, static_cast<int32_t>(id));
     }
   }
-  // Where a whole piece or a run of unknown characters counts, nothing may be cut.
+  // Nothing may be divided if whole pieces or runs of unknown characters matter.
   const bool fuses =
       fuse_unknown_ && !(byte_fallback_ && std::ranges::min(bytes_) >= 0);
   if (ignore_merges_ || fuses) return;
@@ -246,9 +245,9 @@ void Bpe::NoteWords() {
   }
 }
 
-bool Bpe::MayCut(char32_t before, char32_t behind) const {
-  return !joined_.contains(uint64_t{before} << 32 | behind) &&
-         characters_.contains(before) && characters_.contains(behind);
+bool Bpe::MayCut(char32_t before, char32_t after) const {
+  return !joined_.contains(uint64_t{before} << 32 | after) &&
+         characters_.contains(before) && characters_.contains(after);
 }
 
 size_t Bpe::FirstPart(std::string_view piece) const {
@@ -294,7 +293,7 @@ void Bpe::Begin(std::string_view piece, std::vector<int32_t>& symbols) const {
     }
     return;
   }
-  bool waits = false;  // an unknown token, which more characters may join
+  bool waits = false;  // whether more characters may join an unknown token
   for (size_t at = 0; at < piece.size();) {
     const size_t begin = at;
     char32_t character = 0;
@@ -343,7 +342,7 @@ size_t Bpe::MergeFew(std::span<int32_t> symbols) const {
 
 size_t Bpe::MergeMany(std::span<int32_t> symbols) const {
   const auto count = static_cast<int32_t>(symbols.size());
-  // A list: merged symbols are -1, and what follows one that is left.
+  // A linked list: merged symbols are -1; next and before refer to those that are left.
   std::vector<int32_t> next(symbols.size()), before(symbols.size());
   std::priority_queue<Candidate> queue;
   const auto consider = [&](int32_t left, int32_t right) {
@@ -362,7 +361,7 @@ size_t Bpe::MergeMany(std::span<int32_t> symbols) const {
     const auto at = static_cast<size_t>(top.at);
     if (symbols[at] < 0 || next[at] >= count) continue;
     const auto right = static_cast<size_t>(next[at]);
-    // The pair may be another one by now.
+    // The pair may have changed.
     if (MergeOf(symbols[at], symbols[right]).merged != top.merged) continue;
     symbols[at] = top.merged;
     symbols[right] = -1;
@@ -373,7 +372,7 @@ size_t Bpe::MergeMany(std::span<int32_t> symbols) const {
     }
     if (before[at] >= 0) consider(before[at], top.at);
   }
-  // clang 14 does not take the subrange that std::ranges::remove gives.
+  // clang 14 rejects the subrange that std::ranges::remove returns.
   return static_cast<size_t>(std::remove(symbols.begin(), symbols.end(), -1) -
                              symbols.begin());
 }

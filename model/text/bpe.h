@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Byte pair encoding ("Neural Machine Translation of Rare Words with Subword Units",
-// Sennrich et al., 2016): a piece of text begins as characters, or bytes, and those
-// neighbours are merged first whose merge stands first in the list, the left ones first
-// among equals.
+// Sennrich et al., 2016): a piece of text starts as characters, or bytes. Neighbours
+// are merged in the order of the list of merges, and from the left among equals.
 #pragma once
 
 #include <array>
@@ -26,12 +25,13 @@ namespace mnemon {
 // Ids of a vocabulary are below this.
 inline constexpr int64_t kMostTokens = int64_t{1} << 24;
 
-// A text of at most kMost bytes as a value that is compared and hashed at once.
+// A text of at most kMost bytes as a value that is compared and hashed in one
+// operation.
 struct ShortText {
   static constexpr size_t kMost = 15;
   // REQUIRES: text.size() <= kMost.
   explicit ShortText(std::string_view text);
-  ShortText() = default;  // no text
+  ShortText() = default;  // empty
 
   bool operator==(const ShortText&) const = default;
   template <class H>
@@ -39,32 +39,31 @@ struct ShortText {
     return H::combine(std::move(state), text.low, text.high);
   }
 
-  uint64_t low = 0, high = 0;  // its bytes, zeros, and its length in the last byte
+  uint64_t low = 0, high = 0;  // bytes, zero padding, and the length in the last byte
 };
 
-// Constant after construction; safe for concurrent use.
+// Immutable after construction; safe for concurrent use.
 class Bpe {
  public:
-  // "model" of a tokenizer.json, of type BPE. With `byte_level` tokens are written in
-  // 256 characters that stand for bytes (GPT-2's encoder.py). INVALID_ARGUMENT names a
-  // member that is missing, wrong or not supported, an id used twice, and a merge of
-  // what is no token.
+  // Parses "model" of a tokenizer.json, of type BPE. With `byte_level`, tokens are
+  // written in 256 characters that stand for bytes (GPT-2's encoder.py).
+  // INVALID_ARGUMENT names a member that is missing, wrong or not supported, an id used
+  // twice, or a merge of something that is not a token.
   static absl::StatusOr<Bpe> Parse(const nlohmann::json& json, bool byte_level);
 
-  // Adds the ids of a piece of valid UTF-8. Characters without a token become their
-  // bytes where all have tokens (`byte_fallback`), else the unknown token, else
-  // nothing.
+  // Appends the ids of a piece of valid UTF-8. A character without a token becomes its
+  // bytes if all have tokens (`byte_fallback`), else the unknown token, else nothing.
   void Encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
   Bpe(Bpe&&) = default;
   Bpe& operator=(Bpe&&) = default;
 
-  // Length of a first part of `piece`, valid UTF-8 and not empty, behind which no merge
-  // can go on: the ids are those of the part and those of the rest. Long texts that are
-  // not cut otherwise come in words so.
+  // Length of a first part of `piece`, valid UTF-8 and not empty, across whose end no
+  // merge is possible: the ids are those of the part and those of the rest. Divides
+  // long texts, which are not cut otherwise, into words.
   size_t FirstPart(std::string_view piece) const;
 
-  // As in the file; by id, empty where there is none.
+  // Tokens by id, as in the file; empty if an id has none.
   const std::vector<std::string>& tokens() const { return tokens_; }
   std::optional<int32_t> Find(std::string_view token) const;
 
@@ -77,35 +76,34 @@ class Bpe {
   absl::Status ReadMerges(const nlohmann::json& merges);
   void NoteCharacters();
   void NoteWords();
-  bool MayCut(char32_t before, char32_t behind) const;
+  bool MayCut(char32_t before, char32_t after) const;
   void Begin(std::string_view piece, std::vector<int32_t>& symbols) const;
   void AddMerged(std::string_view piece, std::vector<int32_t>& ids) const;
   Merge MergeOf(int32_t left, int32_t right) const;
-  // Both give the number of symbols that are left, at the front.
+  // Both return the number of remaining symbols, which are at the front.
   size_t MergeFew(std::span<int32_t> symbols) const;
   size_t MergeMany(std::span<int32_t> symbols) const;
 
   std::vector<std::string> tokens_;
-  absl::flat_hash_map<std::string_view, int32_t>
-      ids_;                                      // of tokens_, which it refers to
-  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left << 32 | right
+  absl::flat_hash_map<std::string_view, int32_t> ids_;  // by token; refers to tokens_
+  absl::flat_hash_map<uint64_t, Merge> merges_;         // by left << 32 | right
   bool byte_level_ = false, byte_fallback_ = false, fuse_unknown_ = false,
        ignore_merges_ = false;
   std::optional<int32_t> unknown_;
-  absl::flat_hash_map<char32_t, int32_t> characters_;  // those that are tokens
-  // Whether pieces come in parts, and the characters between which some merge goes, as
-  // first << 32 | second.
+  absl::flat_hash_map<char32_t, int32_t> characters_;  // characters that are tokens
+  // Whether pieces are divided, and the pairs of characters across which a merge
+  // exists, as first << 32 | second.
   bool cuts_ = false;
   absl::flat_hash_set<uint64_t> joined_;
-  std::array<std::array<bool, 128>, 128> ascii_cuts_ = {};  // MayCut of ASCII
-  absl::flat_hash_map<ShortText, int32_t> words_;  // texts that become one token
+  std::array<std::array<bool, 128>, 128> ascii_cuts_ = {};  // MayCut for ASCII
+  absl::flat_hash_map<ShortText, int32_t> words_;  // texts that become a single token
   std::array<int32_t, 256> bytes_;                 // tokens of single bytes; -1: none
 };
 
 // The character that stands for a byte in a vocabulary in bytes, as UTF-8.
 const std::string& CharacterOfByte(uint8_t byte);
-// The bytes that such a token stands for; the token itself where some character stands
-// for none.
+// The bytes that such a token stands for; the token itself if one of its characters
+// stands for none.
 std::string BytesOfToken(std::string_view token);
 
 }  // namespace mnemon

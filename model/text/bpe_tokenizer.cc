@@ -24,7 +24,7 @@
 namespace mnemon {
 namespace {
 
-// The bytes <0x00> .. <0xFF> stand for, -1: another token.
+// The byte that <0x00> .. <0xFF> stands for; -1 for other tokens.
 int ByteOf(std::string_view token) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -36,15 +36,15 @@ int ByteOf(std::string_view token) {
   return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-// What makes a text of tokens.
+// Decoder from tokens to text.
 struct TokenDecoder {
-  bool byte_level = false;     // each is bytes, see BytesOfToken
+  bool byte_level = false;     // tokens are bytes, see BytesOfToken
   bool byte_fallback = false;  // <0xXX> are bytes
   bool joined = true;          // without blanks between them
   std::vector<std::pair<std::string, std::string>> replaced;
-  std::string strip;          // a character that the whole text may lose at its start,
-  int64_t most = 0;           // so many times
-  std::string first_without;  // which the first token has nowhere
+  std::string strip;          // character that is stripped from the start of the text,
+  int64_t most = 0;           // at most this many times
+  std::string first_without;  // removed from the first token
 
   absl::Status Add(TokenizerPart part, int depth);
   std::string BytesOf(std::string_view token) const;
@@ -134,7 +134,7 @@ class BpeTokenizer final : public Tokenizer {
   }
   std::string ToJson() const override { return json_; }
   std::span<const int32_t> before_text() const override { return before_; }
-  std::span<const int32_t> behind_text() const override { return behind_; }
+  std::span<const int32_t> after_text() const override { return after_; }
   bool divides() const override { return false; }
   bool special(int32_t id) const override { return special_[static_cast<size_t>(id)]; }
   std::string DecodeText(std::span<const int32_t> ids, bool special) const override;
@@ -156,10 +156,10 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_;
   std::optional<Bpe> bpe_;
   TokenDecoder decoder_;
-  std::vector<int32_t> before_, behind_;  // of a whole text
-  std::vector<std::string> tokens_;       // by id, as in the file
-  std::vector<std::string> bytes_;        // by id, what they stand for
-  std::vector<bool> special_;             // by id
+  std::vector<int32_t> before_, after_;  // around a whole text
+  std::vector<std::string> tokens_;      // by id, as in the file
+  std::vector<std::string> bytes_;       // by id, what they stand for
+  std::vector<bool> special_;            // by id
 };
 
 absl::Status BpeTokenizer::Read(const nlohmann::json& json) {
@@ -188,7 +188,7 @@ absl::Status BpeTokenizer::Read(const nlohmann::json& json) {
   }
   special_.resize(tokens_.size());
   for (const AddedToken& token : added_) {
-    // One that is found by another form of its text counts as text.
+    // A token found through another form of its text counts as text.
     const auto index = static_cast<size_t>(token.id);
     special_[index] = token.special && tokens_[index] == token.content;
   }
@@ -209,7 +209,7 @@ absl::Status BpeTokenizer::ReadAdded(const nlohmann::json& json) {
     token.special = fields.Flag("special", false);
     token.normalized = fields.Flag("normalized", !token.special);
     MNEMON_RETURN_IF_ERROR(fields.status());
-    // As ids of the vocab, with some room for holes.
+    // Same as the ids of the vocab, with some room for holes.
     if (id < 0 || id >= kMostTokens ||
         id > 2 * static_cast<int64_t>(tokens_.size()) + 4096) {
       return TokenizerFault(
@@ -245,7 +245,7 @@ absl::Status BpeTokenizer::ReadPostProcessor(TokenizerPart part, int depth) {
     for (TokenizerPart& item : part.Items("processors")) {
       MNEMON_RETURN_IF_ERROR(ReadPostProcessor(std::move(item), depth + 1));
     }
-  } else if (type == "ByteLevel") {  // of offsets alone
+  } else if (type == "ByteLevel") {  // only for offsets
     for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) {
       part.Ignore(key);
     }
@@ -279,10 +279,10 @@ absl::Status BpeTokenizer::ReadPostProcessor(TokenizerPart part, int depth) {
       }
       for (const nlohmann::json& id : (*specials)[name]["ids"]) {
         if (!id.is_number_unsigned() || id.get<uint64_t>() >= tokens_.size()) {
-          part.Refuse(StrCat("has an id of ", Quoted(name), " that is no token's"));
+          part.Refuse(StrCat("has an id of ", Quoted(name), " that no token has"));
           break;
         }
-        (texts == 0 ? before_ : behind_).push_back(id.get<int32_t>());
+        (texts == 0 ? before_ : after_).push_back(id.get<int32_t>());
       }
     }
     if (texts != 1) part.Refuse("does not have the text once");
@@ -300,10 +300,10 @@ absl::Status BpeTokenizer::EncodeText(std::string_view text, bool first,
     MNEMON_ASSIGN_OR_RETURN(changed, normalizer_.Apply(text));
     text = changed;
   }
-  // Words come again. Each has one place, which the last one holds.
+  // Words repeat. Each has one place, which holds the latest.
   struct Known {
     ShortText text;
-    size_t begin = 0, end = 0;  // of its ids
+    size_t begin = 0, end = 0;  // range of its ids
   };
   constexpr size_t kMostKnown = 1 << 14;
   std::vector<Known> known(std::min(std::bit_ceil(text.size() / 2 + 1), kMostKnown));
@@ -346,7 +346,7 @@ absl::StatusOr<std::vector<int32_t>> BpeTokenizer::Encode(std::string_view text)
         {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(valid)}}});
   }
   std::vector<int32_t> ids;
-  ids.reserve(text.size() / 4);  // about as many in prose
+  ids.reserve(text.size() / 4);  // typical for prose
   absl::Status status;
   raw_.Cut(
       text,
@@ -357,7 +357,7 @@ absl::StatusOr<std::vector<int32_t>> BpeTokenizer::Encode(std::string_view text)
 }
 
 std::string BpeTokenizer::DecodeText(std::span<const int32_t> ids, bool special) const {
-  std::string bytes, run;  // of tokens that are bytes
+  std::string bytes, run;  // run of tokens that are bytes
   // A run of bytes is one text, or as many unknown characters.
   const auto end_run = [&] {
     if (IsValidUtf8(run)) {

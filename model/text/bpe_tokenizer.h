@@ -16,10 +16,10 @@
 
 namespace mnemon {
 
-// `json`: a tokenizer.json with a model of type BPE, `text` the same as it is in the
-// file. `vocab`: ids of the model, of which the tokenizer may have fewer; the others
-// are no text. 0: as many as it has. INVALID_ARGUMENT names the part that is wrong or
-// not supported. All texts must be valid UTF-8.
+// `json`: a tokenizer.json with a model of type BPE; `text`: the same as in the file.
+// `vocab`: ids of the model, of which the tokenizer may have fewer; ids without a token
+// are no text. 0: as many as the tokenizer has. INVALID_ARGUMENT names the part that is
+// wrong or not supported. All texts must be valid UTF-8.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeBpeTokenizer(const nlohmann::json& json,
                                                             std::string_view text,
                                                             int64_t vocab);

@@ -35,13 +35,13 @@ Pair PairOf(int32_t left, int32_t right) {
   return Pair{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
-// A kind of piece: its tokens so far, and how often it occurs.
+// A distinct piece: its tokens so far, and its number of occurrences.
 struct Word {
   std::vector<int32_t> tokens;
   int64_t count = 0;
 };
 
-// What a queue keeps of a pair; its count may have fallen since.
+// A pair in a queue; its count may have dropped since.
 struct Frequent {
   int64_t count;
   Pair pair;
@@ -50,7 +50,7 @@ struct Frequent {
   }
 };
 
-// Counts of pairs, and where they are.
+// Counts and places of pairs.
 class PairCounts {
  public:
   explicit PairCounts(std::vector<Word> words) : words_(std::move(words)) {
@@ -63,7 +63,7 @@ class PairCounts {
     for (const auto& [pair, count] : counts_) queue_.push({count, pair});
   }
 
-  // The pair that occurs most often, at least twice; none.
+  // The most frequent pair, if it occurs at least twice.
   std::optional<Pair> Most() {
     while (!queue_.empty()) {
       const Frequent top = queue_.top();
@@ -78,7 +78,7 @@ class PairCounts {
 
   void Forget(Pair pair) { counts_.erase(pair); }
 
-  // Puts `merged` in place of the pair everywhere.
+  // Replaces the pair with `merged` everywhere.
   void Merge(Pair pair, int32_t merged) {
     const auto left = static_cast<int32_t>(pair >> 32);
     const auto right = static_cast<int32_t>(pair & 0xFFFFFFFF);
@@ -124,7 +124,7 @@ class PairCounts {
 
   std::vector<Word> words_;
   absl::flat_hash_map<Pair, int64_t> counts_;
-  absl::flat_hash_map<Pair, std::vector<size_t>> places_;  // words that may have it
+  absl::flat_hash_map<Pair, std::vector<size_t>> places_;  // words that may contain it
   std::priority_queue<Frequent> queue_;
 };
 
@@ -193,7 +193,7 @@ absl::StatusOr<std::string> BpeTrainer::Train(int64_t vocab) const {
     const std::optional<Pair> pair = pairs.Most();
     if (!pair) break;
     const std::string left = tokens[*pair >> 32], right = tokens[*pair & 0xFFFFFFFF];
-    // A special token's text is never made of others.
+    // A special token's text is never made by merges.
     if (special.contains(left + right)) {
       pairs.Forget(*pair);
       continue;

@@ -32,7 +32,7 @@ std::string Named(const std::string& character, char32_t code_point) {
   return StrCat("'", EscapeControls(character), "' (", name, ")");
 }
 
-// `known`: Describe() of the tokenizer; `replace`: what it lacks was to be replaced.
+// `known`: Describe() of the tokenizer; `replace`: the character was to be replaced.
 absl::Status UnknownCharacter(char32_t code_point, size_t offset, bool replace,
                               const std::string& known) {
   std::string character;
@@ -119,7 +119,7 @@ class CharTokenizer : public Tokenizer {
     nlohmann::json vocab = nlohmann::json::object();
     for (size_t id = 0; id < bytes_.size(); ++id) vocab[bytes_[id]] = id;
     nlohmann::json model = {{"type", "Char"}, {"vocab", std::move(vocab)}};
-    // Files from before there was the option are the same.
+    // Files from before this option are the same.
     if (unknown_ != UnknownCharacters::kRefuse) {
       model["unknown_characters"] = std::string(Name(unknown_));
     }
@@ -132,7 +132,7 @@ class CharTokenizer : public Tokenizer {
   const UnknownCharacters unknown_;
   std::vector<std::string> bytes_;
   std::unordered_map<char32_t, int32_t> ids_;
-  std::array<int32_t, 128> ascii_;  // of ids_, what most texts consist of
+  std::array<int32_t, 128> ascii_;  // part of ids_ for most texts
   int32_t replacement_ = kNone;
   std::string description_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// The member of an object; null when there is none, or it is null.
+// The member of an object; null if absent or null.
 const json* Member(const json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -24,7 +24,7 @@ const json* Member(const json& object, const char* name) {
 absl::StatusOr<json> ParseObject(const std::string& text, const std::string& file) {
   MNEMON_ASSIGN_OR_RETURN(json parsed, ParseJson(text, file));
   if (parsed.is_object()) return parsed;
-  return absl::InvalidArgumentError(StrCat(file, " is no JSON object"));
+  return absl::InvalidArgumentError(StrCat(file, " is not a JSON object"));
 }
 
 absl::StatusOr<std::optional<std::string>> TemplateIn(const json& config,

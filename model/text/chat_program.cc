@@ -11,10 +11,10 @@ namespace {
 
 using Variables = nlohmann::ordered_json;
 
-// Not a text that a template could have of its own.
+// A text that no template contains.
 constexpr char kMarker[] = "mnemon:4f1d2c";
 
-std::optional<std::string> BehindMarker(const std::string& text) {
+std::optional<std::string> AfterMarker(const std::string& text) {
   const size_t at = text.find(kMarker);
   if (at == text.npos) return std::nullopt;
   return text.substr(at + sizeof(kMarker) - 1);
@@ -60,8 +60,8 @@ absl::StatusOr<std::string> ChatProgram::RenderMore(const Variables& conversatio
   }
   MNEMON_ASSIGN_OR_RETURN(const std::string first, Render(before, false, now));
   MNEMON_ASSIGN_OR_RETURN(const std::string whole, Render(all, true, now));
-  const std::optional<std::string> end = BehindMarker(first);
-  std::optional<std::string> more = BehindMarker(whole);
+  const std::optional<std::string> end = AfterMarker(first);
+  std::optional<std::string> more = AfterMarker(whole);
   if (!end || !more || !more->starts_with(*end)) {
     return absl::InvalidArgumentError(
         "the model's chat template ends an answer in another way when more messages "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The chat template of a model of Hugging Face: a program that makes the text of a
-// conversation.
+// The chat template of a Hugging Face model: a program that renders a conversation as
+// text.
 #pragma once
 
 #include <memory>
@@ -15,26 +15,26 @@
 
 namespace mnemon {
 
-// Constant after construction; safe for concurrent use.
+// Immutable after construction; safe for concurrent use.
 class ChatProgram {
  public:
-  // Null where no file has a template. The errors of FindChatTemplate and of
+  // Null if no file has a template. Errors of FindChatTemplate and of
   // JinjaTemplate::Parse, which name the file.
   static absl::StatusOr<std::shared_ptr<const ChatProgram>> Make(
       const ChatFileTexts& texts);
 
-  // The text of `conversation`, an object: "messages", and what else the template takes
-  // ("tools", "enable_thinking", ..). Behind the last message stands what begins an
-  // answer if `answer`. The errors of JinjaTemplate::Render.
+  // The text of `conversation`, an object: "messages", and other members that the
+  // template uses ("tools", "enable_thinking", ..). With `answer`, ends with the start
+  // of an answer. Errors of JinjaTemplate::Render.
   absl::StatusOr<std::string> Render(const nlohmann::ordered_json& conversation,
                                      bool answer, absl::CivilSecond now) const;
 
-  // What `messages` of `conversation` add to a text of messages that ended with an
-  // answer: the end of that answer, these messages, and what begins the next one.
-  // How the template writes what comes before that end when more follows, as without
-  // the thoughts of a model, is left alone: the history keeps what the model has
-  // written. INVALID_ARGUMENT where it leaves out the answer, or ends it in another
-  // way.
+  // The text that `messages` of `conversation` append after a text of messages that
+  // ended with an answer: the end of that answer, these messages, and the start of the
+  // next answer. If the template would now render the earlier part differently, such as
+  // without the thoughts of a model, that is ignored: the history keeps what the model
+  // has written. INVALID_ARGUMENT if the template leaves out the answer, or ends it
+  // differently.
   absl::StatusOr<std::string> RenderMore(const nlohmann::ordered_json& conversation,
                                          absl::CivilSecond now) const;
 

@@ -40,7 +40,7 @@ std::optional<std::string> JoinedParts(const Ordered& parts) {
   return text;
 }
 
-// Models have learned arguments as they are, not as a string within a string.
+// Models have learned arguments as objects, not as strings.
 void OpenArguments(Ordered& message) {
   if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
   for (Ordered& call : message["tool_calls"]) {
@@ -49,7 +49,7 @@ void OpenArguments(Ordered& message) {
     if (!function.is_object() || !function.contains("arguments")) continue;
     Ordered& arguments = function["arguments"];
     if (!arguments.is_string()) continue;
-    // What is nested too deeply for ParseJson would overflow the stack of a copy.
+    // Too deep nesting for ParseJson would overflow the stack of a copy.
     const auto text = arguments.get<std::string>();
     if (ParseJson(text, "arguments").ok()) arguments = Ordered::parse(text);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The conversations that clients send.
+// Conversations sent by clients.
 #pragma once
 
 #include <string_view>
@@ -11,17 +11,16 @@
 
 namespace mnemon {
 
-// The variables of a chat template, from the JSON object that a client sends:
-// "messages", at most 4096; "tools", at most 1024 objects; and the members of
-// "chat_template_kwargs". Keys keep their order. Roles are system, developer (which
-// becomes system), user, assistant and tool. A content that is a list of parts of text
-// becomes one string; the arguments of a tool call, where they are a string of JSON,
-// become its value; members that are null are left out. INVALID_ARGUMENT with the field
-// at fault: "messages[2].role".
+// The variables of a chat template, from a client's JSON object: "messages", at most
+// 4096; "tools", at most 1024 objects; and the members of "chat_template_kwargs". Keys
+// keep their order. Roles are system, developer (which becomes system), user, assistant
+// and tool. A content that is a list of text parts becomes one string; arguments of a
+// tool call given as a string of JSON become its value; null members are dropped.
+// INVALID_ARGUMENT with the field at fault: "messages[2].role".
 absl::StatusOr<nlohmann::ordered_json> ParseConversation(std::string_view json);
 
-// The messages of such variables, for a template that knows contents alone.
-// UNIMPLEMENTED for tools and other variables, INVALID_ARGUMENT for messages of tools.
+// The messages of such variables, for a template that uses only contents. UNIMPLEMENTED
+// for tools and other variables, INVALID_ARGUMENT for messages of tools.
 absl::StatusOr<std::vector<ChatMessage>> PlainMessages(
     const nlohmann::ordered_json& variables);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A detokenizer for streams: bytes of tokens in, text out that is always complete
-// UTF-8.
+// Incremental detokenizer: bytes of tokens in, text that is always complete UTF-8 out.
 #pragma once
 
 #include <string>
@@ -8,13 +7,13 @@
 
 namespace mnemon {
 
-// Holds the incomplete tail of a byte stream until it is a character. Bytes that can
-// never become one turn into U+FFFD. A value: copy it to keep a session's tail.
+// Holds back the incomplete tail of a byte stream until it is a character. Bytes that
+// can never become one turn into U+FFFD. A value: copy it to keep a session's tail.
 class Utf8Stream {
  public:
-  // Complete text that `bytes` brings.
+  // Returns the text that `bytes` complete.
   std::string Push(std::string_view bytes);
-  // The end: an incomplete tail becomes one U+FFFD.
+  // Ends the stream: an incomplete tail becomes one U+FFFD.
   std::string Finish();
   const std::string& tail() const { return tail_; }
 

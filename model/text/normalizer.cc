@@ -110,7 +110,7 @@ absl::StatusOr<std::string> Normalizer::Apply(const Step& step, std::string text
     return out.append(text, done);
   }
   const Strip& strip = std::get<Strip>(step);
-  size_t first = 0, last = 0;  // of what stays
+  size_t first = 0, last = 0;  // range that stays
   bool any = false;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;

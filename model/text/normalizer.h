@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The normalizer of a tokenizer.json: what is done to a text before it is cut.
+// The normalizer of a tokenizer.json, applied to a text before it is cut.
 #pragma once
 
 #include <string>
@@ -17,13 +17,12 @@
 
 namespace mnemon {
 
-// Of a part that has a "pattern": a text or a regular expression.
+// "pattern" of a part: a text or a regular expression.
 using TextPattern = std::variant<std::string, Pattern>;
 // INVALID_ARGUMENT names the part.
 absl::StatusOr<TextPattern> ReadPattern(TokenizerPart& part);
-// Calls each(begin, end) for the matches in a text, from the left, up to the first
-// status that is not OK; a regular expression may fail: see Pattern::Find. No match is
-// empty.
+// Calls each(begin, end) for the matches in a text, from the left, until a status is
+// not OK; a regular expression may fail: see Pattern::Find. No match is empty.
 template <class Each>
 absl::Status ForMatches(const TextPattern& pattern, std::string_view text,
                         const Each& each) {
@@ -46,7 +45,7 @@ absl::Status ForMatches(const TextPattern& pattern, std::string_view text,
       at = match.end;
       continue;
     }
-    // Behind the next character.
+    // Continue after the next character.
     at = match.end + 1;
     while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) {
       ++at;
@@ -55,16 +54,16 @@ absl::Status ForMatches(const TextPattern& pattern, std::string_view text,
   return absl::OkStatus();
 }
 
-// Constant after construction; safe for concurrent use.
+// Immutable after construction; safe for concurrent use.
 class Normalizer {
  public:
   Normalizer() = default;  // changes nothing
-  // Lowercase, NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence, Strip and
+  // Supports Lowercase, NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence, Strip and
   // StripAccents; INVALID_ARGUMENT names another type.
   static absl::StatusOr<Normalizer> Parse(const nlohmann::json& json);
 
   bool none() const { return steps_.empty(); }
-  // Of valid UTF-8.
+  // REQUIRES: valid UTF-8.
   absl::StatusOr<std::string> Apply(std::string_view text) const;
 
  private:

@@ -16,7 +16,7 @@
 namespace mnemon {
 namespace {
 
-constexpr size_t kMostBytes = 64 << 10;  // of an expression with its classes
+constexpr size_t kMostBytes = 64 << 10;  // size of an expression with its classes
 constexpr uint32_t kMostSteps = 10'000'000, kMostDepth = 10'000,
                    kMostHeap = 64 << 10;  // KiB
 
@@ -25,12 +25,12 @@ absl::Status Fault(std::string_view expression, std::string_view what) {
       StrCat("regular expression ", Quoted(expression), ": ", what));
 }
 
-// The ranges of a class within brackets, or those of all other characters.
+// Ranges of a class for use within brackets, or of the complement.
 std::string Ranges(CharacterClass of, bool others) {
   std::string text;
   const auto add = [&](char32_t first, char32_t last) {
     if (first > last) return;
-    // No character is a surrogate, and PCRE2 refuses them.
+    // Surrogates are not characters, and PCRE2 refuses them.
     if (first < 0xD800 && last > 0xDFFF) {
       absl::StrAppendFormat(&text, "\\x{%x}-\\x{d7ff}", static_cast<uint32_t>(first));
       absl::StrAppendFormat(&text, "\\x{e000}-\\x{%x}", static_cast<uint32_t>(last));
@@ -55,11 +55,11 @@ std::string Ranges(CharacterClass of, bool others) {
   return text;
 }
 
-// The class that an escape such as \p{L} or \S stands for, at `at` behind the '\'.
+// The class of an escape such as \p{L} or \S, at `at` after the '\'.
 struct Escape {
   std::optional<CharacterClass> of;
   bool others = false;
-  size_t length = 1;  // behind the '\'
+  size_t length = 1;  // after the '\'
 };
 absl::StatusOr<Escape> ReadEscape(std::string_view expression, size_t at) {
   const char kind = expression[at];
@@ -106,10 +106,10 @@ absl::StatusOr<Escape> ReadEscape(std::string_view expression, size_t at) {
   return Escape{};
 }
 
-// With the classes written out.
+// Expands the classes.
 absl::StatusOr<std::string> WrittenOut(std::string_view expression) {
   std::string out;
-  bool inside = false;  // of brackets
+  bool inside = false;  // within brackets
   for (size_t i = 0; i < expression.size(); ++i) {
     const char c = expression[i];
     if (c != '\\') {
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> WrittenOut(std::string_view expression) {
       if (!inside && c == '[') {
         inside = true;
         out += c;
-        // A first ']' is a character.
+        // A leading ']' is a character.
         if (expression.substr(i + 1).starts_with('^')) out += expression[++i];
         if (expression.substr(i + 1).starts_with(']')) {
           out += "\\]";
@@ -181,7 +181,7 @@ absl::StatusOr<Pattern> Pattern::Compile(std::string_view expression) {
   pcre2_set_match_limit(code->limits, kMostSteps);
   pcre2_set_depth_limit(code->limits, kMostDepth);
   pcre2_set_heap_limit(code->limits, kMostHeap);
-  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // else it is interpreted
+  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // on failure it is interpreted
   return Pattern(std::move(code));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A regular expression of a tokenizer, matched by PCRE2. Its classes of characters are
-// those of unicode.h, whatever version of Unicode the library has.
+// A regular expression of a tokenizer, matched by PCRE2. Its character classes are
+// those of unicode.h, independent of the library's version of Unicode.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,23 @@
 
 namespace mnemon {
 
-// Constant after construction; safe for concurrent use.
+// Immutable after construction; safe for concurrent use.
 class Pattern {
  public:
   struct Match {
     size_t begin = 0, end = 0;  // bytes
   };
 
-  // INVALID_ARGUMENT: not an expression, or one with what is not supported: properties
-  // other than \p{L}, \p{N} and \p{M}, word boundaries, back references, calls.
+  // INVALID_ARGUMENT if the expression is malformed or uses what is not supported:
+  // properties other than \p{L}, \p{N} and \p{M}, word boundaries, back references,
+  // calls.
   static absl::StatusOr<Pattern> Compile(std::string_view expression);
   ~Pattern();
   Pattern(Pattern&&) noexcept;
   Pattern& operator=(Pattern&&) noexcept;
 
-  // The first match of valid UTF-8 that begins at `from` or behind it; none.
-  // RESOURCE_EXHAUSTED when it takes more steps than any sane pattern needs.
+  // The first match in valid UTF-8 that begins at or after `from`, if any.
+  // RESOURCE_EXHAUSTED if it takes more steps than any sane pattern needs.
   absl::StatusOr<std::optional<Match>> Find(std::string_view text, size_t from) const;
 
  private:

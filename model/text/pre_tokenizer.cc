@@ -13,12 +13,12 @@
 namespace mnemon {
 namespace {
 
-// Of GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et al.,
-// 2019), which ByteLevel stands for.
+// The expression of GPT-2 ("Language Models are Unsupervised Multitask Learners",
+// Radford et al., 2019), which ByteLevel uses.
 constexpr char kByteLevel[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Each is a call within the one before it.
+// Cuts are nested calls.
 constexpr size_t kMostCuts = 64;
 
 }  // namespace
@@ -50,9 +50,9 @@ absl::StatusOr<PreTokenizer::Behaviour> PreTokenizer::ReadBehaviour(
 
 absl::Status PreTokenizer::Add(TokenizerPart part, int depth) {
   const std::string type = part.type();
-  if (byte_level_) part.Refuse("comes behind ByteLevel, which is not supported");
+  if (byte_level_) part.Refuse("comes after ByteLevel, which is not supported");
   if (steps_.size() > kMostCuts) {
-    part.Refuse(StrCat("comes behind ", steps_.size(), " steps, at most ", kMostCuts,
+    part.Refuse(StrCat("comes after ", steps_.size(), " steps, at most ", kMostCuts,
                        " are supported"));
   }
   const auto regular = [&](const char* expression, Behaviour behaviour,
@@ -115,7 +115,7 @@ absl::Status PreTokenizer::Add(TokenizerPart part, int depth) {
 absl::Status PreTokenizer::Apply(const Split& split, std::string_view text, Part part) {
   // The last part so far, which the next stretch of the text may join.
   size_t first = 0, last = 0;
-  bool before = false;  // whether its last stretch is cut at
+  bool before = false;  // whether its last stretch is a separator
   const auto add = [&](size_t begin, size_t end, bool matches) {
     const bool at = matches != split.invert;
     bool joins = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The pre_tokenizer of a tokenizer.json: where a text is cut before it is merged.
+// The pre_tokenizer of a tokenizer.json, which cuts a text into pieces before merging.
 #pragma once
 
 #include <array>
@@ -20,24 +20,24 @@
 
 namespace mnemon {
 
-// A part of a text, of valid UTF-8.
+// A part of a text, in valid UTF-8.
 struct TextPiece {
   std::string_view text;
-  bool first = false;  // begins where the whole text does
+  bool first = false;  // at the beginning of the whole text
 };
 
-// Constant after construction; safe for concurrent use.
+// Immutable after construction; safe for concurrent use.
 class PreTokenizer {
  public:
   PreTokenizer() = default;  // cuts nothing
-  // ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, Whitespace and
-  // WhitespaceSplit; INVALID_ARGUMENT names another type, and a step behind ByteLevel.
+  // Supports ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, Whitespace and
+  // WhitespaceSplit; INVALID_ARGUMENT names another type, or a step after ByteLevel.
   static absl::StatusOr<PreTokenizer> Parse(const nlohmann::json& json);
 
-  // Whether what is cut is taken byte by byte.
+  // Whether the pieces are encoded byte by byte.
   bool byte_level() const { return byte_level_; }
-  // Calls each(piece) for the pieces in order, none of them empty. They last as long as
-  // the call.
+  // Calls each(piece) for the pieces in order, none of them empty. They are valid
+  // during the call.
   using Each = absl::FunctionRef<void(std::string_view)>;
   absl::Status Cut(const TextPiece& text, Each each) const {
     return CutFrom(0, text, each);
@@ -56,13 +56,13 @@ class PreTokenizer {
     CharacterClass of;
     std::array<bool, 128> ascii;
   };
-  // Where what is cut at lies: matches of a pattern, or characters of a class.
+  // Where to cut: at matches of a pattern, or at characters of a class.
   struct Split {
     std::variant<TextPattern, Characters> at;
     Behaviour behaviour = Behaviour::kIsolated;
     bool invert = false;
   };
-  // Text in front of a piece that does not begin with it, of all or of the first.
+  // Text prepended to pieces that do not begin with it: to all, or to the first.
   struct Prepend {
     std::string text;
     bool first_alone = false;
@@ -75,7 +75,7 @@ class PreTokenizer {
   absl::Status Add(TokenizerPart part, int depth);
   static absl::StatusOr<Behaviour> ReadBehaviour(TokenizerPart& part,
                                                  std::string otherwise);
-  // By the steps from `step` on.
+  // Applies the steps from `step` on.
   absl::Status CutFrom(size_t step, const TextPiece& piece, Each each) const;
   // Calls part(begin, end) for the parts of a text.
   using Part = absl::FunctionRef<absl::Status(size_t, size_t)>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A text that ends where one of several strings first appears in it.
+// Search for stop strings in a text that arrives in pieces.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace mnemon {
 
-// Takes a text in pieces of any size and gives it back up to the first stop string: the
-// one whose last byte comes first, the longest of those. Text that may yet turn out to
-// be the beginning of one is held back, so what comes out does not depend on the pieces
-// (Knuth, Morris, Pratt, 1977: constant time per byte and string). A value. Text and
-// strings are UTF-8: what comes out then ends between characters whenever the pieces
-// do.
+// Takes a text in pieces of any size and returns it up to the first stop string: the
+// one that ends first, the longest of those. Text that may be the beginning of one is
+// held back, so the output does not depend on the pieces (Knuth, Morris, Pratt, 1977:
+// constant time per byte and string). A value. Text and strings are UTF-8: the output
+// ends between characters whenever the pieces do.
 class StopText {
  public:
-  // Ends nowhere.
+  // No stop strings.
   StopText() = default;
   // REQUIRES: no string is empty.
   explicit StopText(std::vector<std::string> strings);
 
-  // What can no longer be part of a stop string. Nothing after a match.
+  // Returns the text that can no longer be part of a stop string; nothing after a
+  // match.
   std::string Push(std::string_view text);
-  // The end of the text: what was held back. Nothing after a match.
+  // Ends the text and returns what was held back; nothing after a match.
   std::string Finish();
-  // Which string was found.
+  // The string that was found.
   const std::optional<std::string>& found() const { return found_; }
 
  private:

@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kVersion[] = "1.0";
-// Parts of the schema that would change what a text means; ours leave them empty.
+// Parts of the schema that would change the meaning of a text; ours leave them empty.
 constexpr const char* kUnusedParts[] = {"truncation", "padding",       "added_tokens",
                                         "normalizer", "pre_tokenizer", "post_processor",
                                         "decoder"};
@@ -91,8 +91,8 @@ std::string TokenizerJson(const json& model) {
   for (const char* part : kUnusedParts) outer[part] = nullptr;
   outer["added_tokens"] = nlohmann::ordered_json::array();
   std::string text = outer.dump(2);
-  // The model keeps its sorted keys: an ordered object searches all of them at each
-  // insert.
+  // The model is formatted with its sorted keys, since an ordered object searches all
+  // keys at each insert.
   text.erase(text.rfind("\n}"));
   return StrCat(text, ",\n  \"model\": ", model.dump(), "\n}\n");
 }
@@ -115,9 +115,9 @@ absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids) cons
 absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeWhole(
     std::string_view text) const {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> ids, Encode(text));
-  const std::span<const int32_t> before = before_text(), behind = behind_text();
+  const std::span<const int32_t> before = before_text(), after = after_text();
   ids.insert(ids.begin(), before.begin(), before.end());
-  ids.insert(ids.end(), behind.begin(), behind.end());
+  ids.insert(ids.end(), after.begin(), after.end());
   return ids;
 }
 
@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view text,
   }
   const auto model = outer.find("model");
   if (model != outer.end() && model->is_object()) {
-    // Older files do not name it.
+    // Older files do not have it.
     const auto type = model->find("type");
     const bool pairs = type == model->end() && model->contains("merges");
     if (pairs || (type != model->end() && *type == "BPE")) {

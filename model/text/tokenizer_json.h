@@ -8,7 +8,7 @@
 
 namespace mnemon {
 
-// tokenizer.json in the outer schema of Hugging Face, with nothing but a model.
+// tokenizer.json in the outer schema of Hugging Face, with only a model.
 std::string TokenizerJson(const nlohmann::json& model);
 
 }  // namespace mnemon

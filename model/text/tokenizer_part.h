@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The parts of tokenizer.json as they are read: an object with a type, whose other
-// members are asked for by name. What nobody asks for is refused, as it may change the
-// tokens.
+// Reader for the parts of tokenizer.json: an object with a type, whose other members
+// are requested by name. Members that nobody requests are refused, since they may
+// change the tokens.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace mnemon {
 
-// Parts may lie within parts so deep.
+// Maximum nesting of parts.
 inline constexpr int kMostNested = 8;
 
 absl::Status TokenizerFault(std::string_view what);
 
-// Refers to the JSON. Each reading notes a fault where a member is not there and has no
-// default, or is of another type, and gives the default or nothing then.
+// Refers to the JSON. Each read notes a fault if a member is absent without a default,
+// or has another type, and then returns the default or nothing.
 class TokenizerPart {
  public:
   // `path`: "normalizer", for messages.
@@ -33,7 +33,7 @@ class TokenizerPart {
   std::string Text(std::string_view key, std::optional<std::string> otherwise = {});
   bool Flag(std::string_view key, std::optional<bool> otherwise = {});
   int64_t Integer(std::string_view key);
-  // Any value; null is not there.
+  // A value of any type; null counts as absent.
   const nlohmann::json* Find(std::string_view key);
   // Objects of an array.
   std::vector<TokenizerPart> Items(std::string_view key);
@@ -41,7 +41,7 @@ class TokenizerPart {
   void Refuse(std::string_view what);
 
   const std::string& path() const { return path_; }
-  // The first fault, or one that names the members that nobody has asked for.
+  // The first fault, or one that names the members that nobody requested.
   absl::Status status() const;
 
  private:

@@ -275,7 +275,7 @@ TEST_F(CommandLineTest, HelpOfAllIsThatOfEachCommand) {
   EXPECT_EQ(all.out, each + "\n");
 }
 
-// What bash offers behind `words`, the last of which is being typed.
+// What bash offers after `words`, the last of which is being typed.
 std::string Completed(const std::string& script, const std::string& words, int last) {
   const TemporaryDirectory directory;
   const std::string file = directory.Path("completion.bash");

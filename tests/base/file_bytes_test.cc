@@ -69,7 +69,7 @@ std::string Content(int64_t size) {
   return content;
 }
 
-// By parameter: in the background, or by who waits.
+// Parameter: read in the background, or by those who wait.
 class FileBytesTest : public testing::TestWithParam<bool> {
  protected:
   FileBytesTest() {
@@ -131,7 +131,7 @@ TEST_P(FileBytesTest, IsReadOnceInOrder) {
   }
 }
 
-// Of another file, in their order, whatever was waited for.
+// Made from another file, in order, whatever was waited for.
 TEST_P(FileBytesTest, MayBeMade) {
   const std::string content = Content(3 * kMiB + 7);
   int64_t made = 0, fails_at = INT64_MAX;
@@ -250,7 +250,7 @@ TEST_P(FileBytesTest, AChangeSinceItWasOpenedIsFound) {
     EXPECT_EQ(Open(std::move(file))->Finish().code(), absl::StatusCode::kDataLoss);
   };
   changed([&] { std::filesystem::resize_file(path(), 0); });
-  changed([&] { std::ofstream(path(), std::ios::app) << "behind"; });
+  changed([&] { std::ofstream(path(), std::ios::app) << "more"; });
   changed([&] {
     const auto then = std::filesystem::last_write_time(path());
     std::filesystem::last_write_time(path(), then + std::chrono::seconds(1));

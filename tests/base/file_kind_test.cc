@@ -25,7 +25,7 @@ TEST(FileKind, IsToldByTheBeginning) {
   std::set<FileKind> found;
   for (const auto& [kind, begin] : FilesOfKinds()) {
     EXPECT_EQ(FindFileKind(begin), kind) << Describe(kind);
-    // A file of any size behind it is the same.
+    // The rest of the file does not matter.
     EXPECT_EQ(FindFileKind(begin + std::string(100'000, '\x01')), kind)
         << Describe(kind);
     EXPECT_EQ(FindJsonKind(begin), std::nullopt);

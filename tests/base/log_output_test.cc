@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 using SteadyClock = std::chrono::steady_clock;
 
-// A full pipe in the place of standard error; what is behind it comes back at the end.
+// A full pipe in the place of standard error; the previous one is restored at the end.
 class Unread {
  public:
   explicit Unread(int flags = 0) {

@@ -36,10 +36,9 @@ TEST(Utf8, IllFormedIsRefusedWhereItStands) {
 TEST(Utf8, TheValidPrefixEndsWhereItStands) {
   for (size_t at = 0; at < 20; ++at) {
     for (const char* text : {"\xff", "\xe2\x82", "\xc3("}) {
-      const std::string before(at, 'a'), behind(20, 'b');
+      const std::string before(at, 'a'), after(20, 'b');
       EXPECT_EQ(ValidUtf8Prefix(before + text), at) << text;
-      EXPECT_EQ(ValidUtf8Prefix(before + "\u00e9" + before + text + behind),
-                2 * at + 2);
+      EXPECT_EQ(ValidUtf8Prefix(before + "\u00e9" + before + text + after), 2 * at + 2);
     }
     const std::string valid =
         std::string(at, 'a') + "\U0001f600" + std::string(at, 'b');

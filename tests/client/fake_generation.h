@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The Generation service over a script: streams that break at given tokens, refusals,
-// calls that are forgotten, a server that is away for a while.
+// forgotten calls, a server that is away for a while.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 
 namespace mnemon::client {
 
-// An error with a reason as the server sends it.
+// An error with a reason, in the form that the server sends.
 inline grpc::Status Typed(
     grpc::StatusCode code, const std::string& reason,
     std::optional<std::chrono::milliseconds> retry_after = std::nullopt) {
@@ -44,7 +44,7 @@ inline grpc::Status Typed(
   return {code, "the server says " + reason, status.SerializeAsString()};
 }
 
-// Knows one session, of kBase tokens, and of each call a prompt of kPrompt tokens and
+// Knows one session of kBase tokens, and for each call a prompt of kPrompt tokens and
 // an answer of kAnswer: token i is 100 + i, its text "i,".
 class FakeGeneration final : public v1::Generation::Service {
  public:
@@ -66,7 +66,7 @@ class FakeGeneration final : public v1::Generation::Service {
   explicit FakeGeneration(grpc::Service* other = nullptr) : other_(other) { Start(); }
   ~FakeGeneration() override { Stop(); }
 
-  // As of a server that is killed; on the same port again.
+  // Stops like a killed server, and starts on the same port again.
   void Stop() {
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
@@ -83,7 +83,7 @@ class FakeGeneration final : public v1::Generation::Service {
     address_ = StrCat("127.0.0.1:", port);
   }
   const std::string& address() const { return address_; }
-  // Waits for a stream that hangs.
+  // Waits for a hanging stream.
   void AwaitHang() const {
     EXPECT_TRUE(Eventually([&] { return hanging_.load(); }));
   }
@@ -92,7 +92,7 @@ class FakeGeneration final : public v1::Generation::Service {
     std::lock_guard lock(mutex_);
     acts_ = std::move(acts);
   }
-  // All that came.
+  // All received requests.
   std::vector<v1::GenerateRequest> requests() const {
     std::lock_guard lock(mutex_);
     return requests_;

@@ -23,10 +23,11 @@
 
 namespace mnemon::client {
 
-// Tests use the members when no call runs: after one that the client has left, Settle.
+// Tests use the members while no call runs: after a call that the client has left,
+// Settle.
 class FakeSessions final : public v1::Sessions::Service {
  public:
-  // What a stream does in place of coming to its end.
+  // What a stream does instead of completing.
   enum class Fault { kNone, kBreak, kHang };
 
   FakeSessions() {
@@ -235,11 +236,11 @@ class FakeSessions final : public v1::Sessions::Service {
     return status.ok() ? EndOf(*context) : status;
   }
 
-  // So many calls end with UNAVAILABLE and do nothing.
+  // This many calls end with UNAVAILABLE and do nothing.
   int losses = 0;
   std::vector<std::string> lost_ids;  // the request_id of each
 
-  // What calls asked for.
+  // Received requests.
   v1::CreateSessionRequest created;
   v1::UpdateSessionRequest updated;
   v1::ForkSessionRequest forked;
@@ -250,7 +251,7 @@ class FakeSessions final : public v1::Sessions::Service {
   std::string imported;
   std::vector<size_t> chunk_sizes;
   bool replayed = false;
-  // What they get.
+  // Their answers.
   std::map<std::string, v1::Session> sessions;
   v1::VerifySessionResponse verification;
   std::string snapshot;

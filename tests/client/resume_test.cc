@@ -72,7 +72,7 @@ TEST_F(ResumeTest, AnUndisturbedCallIsNamed) {
   EXPECT_NE(NewRequestId(), NewRequestId());
 }
 
-TEST_F(ResumeTest, ALostStreamGoesOnBehindItsLastToken) {
+TEST_F(ResumeTest, ALostStreamGoesOnAfterItsLastToken) {
   fake_.Script({{.tokens = 3}, {.tokens = 2}});
   const auto result = Generate();
   ASSERT_TRUE(result.ok()) << result.status();
@@ -98,7 +98,7 @@ TEST_F(ResumeTest, AStreamMayBeLostAtEveryToken) {
   fake_.Script(acts);
   ASSERT_TRUE(Generate().ok());
   EXPECT_EQ(text_, FakeGeneration::Text());
-  // Lost behind the last token, only the end is missing.
+  // Lost after the last token, only the end is missing.
   EXPECT_EQ(resumed_.back(), kFirst + kAnswer - 1);
 }
 

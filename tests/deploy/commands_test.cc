@@ -38,14 +38,14 @@ class Commands : public ::testing::TestWithParam<std::string> {
     return child.out();
   }
 
-  // What the shell offers behind `words` and a space.
+  // What the shell offers after `words` and a space.
   std::set<std::string> Offered(const std::string& shell,
                                 std::vector<std::string> words) const {
     words.insert(words.begin(), GetParam());
     const std::string typed = StrJoin(words, " ");
     std::string script;
     if (shell == "fish") {
-      // Flags are offered only behind a dash.
+      // Flags are offered only after a dash.
       script = StrCat("source ", dir_, "/fish; complete -C '", typed,
                       " '; complete -C '", typed, " --'");
     } else {
@@ -83,7 +83,7 @@ class Commands : public ::testing::TestWithParam<std::string> {
     EXPECT_LT(examples, help.find("Options:")) << what;
     EXPECT_THAT(help, HasSubstr("Exit codes:"));
 
-    // In the list of options and of commands a name stands at the start of its line.
+    // Lists of options and of commands have a name at the start of each line.
     std::set<std::string> flags, commands;
     std::istringstream lines(help);
     bool below = false;

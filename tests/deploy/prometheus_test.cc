@@ -238,7 +238,7 @@ class Stack : public Deploy {
     http_ = std::stoi(Read(dir_ + "/http"));
   }
 
-  // With the shipped configuration; in a hurry, at another pace.
+  // Uses the shipped configuration; in a hurry, with shorter intervals.
   void StartPrometheus(bool hurry = LoadSeconds() == seconds(0)) {
     std::ofstream(dir_ + "/prometheus/targets.yml")
         << "- targets: [\"127.0.0.1:" << http_ << "\"]\n";
@@ -377,7 +377,7 @@ class Alerts : public Stack {
     std::ofstream(rules) << std::regex_replace(
         std::regex_replace(text, std::regex("for: [0-9]+m"), "for: 2s"),
         std::regex("\\[5m\\]"), "[10s]");
-    // Of a model without a limit of its context: a call goes on until it stalls.
+    // A model without a context limit: a call continues until it stalls.
     StartServer("fast_weights-small.toml", "/dev/full");
     if (!HasFatalFailure()) StartPrometheus(/*hurry=*/true);
   }

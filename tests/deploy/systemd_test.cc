@@ -166,7 +166,7 @@ TEST_F(Systemd, TheDocumentedStepsServe) {
       ++systemctl;
       continue;
     }
-    EXPECT_EQ(systemctl, 0) << line << ": behind systemctl";
+    EXPECT_EQ(systemctl, 0) << line << ": after systemctl";
     script += line + "\n";
   }
   EXPECT_EQ(systemctl, 2);

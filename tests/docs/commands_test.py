@@ -29,7 +29,7 @@ ENGLISH = (
     "What is the capital of France? Which river is it?\n"
 )
 
-# In place of the programs: what is different here, and what a person would wait for. On a
+# Replacements of the programs: what is different here, and what a person would wait for. On a
 # machine that does other things mnemon loadtest may be late, which voids its figures.
 WRAPPERS = {
     "mnemon-train": """
@@ -69,7 +69,7 @@ def is_left_out(line: str) -> bool:
 
 
 def joined(text: str) -> list[str]:
-    """Lines, with those that go on behind a backslash."""
+    """Lines, joined at backslashes."""
     return text.replace("\\\n", " ").splitlines()
 
 
@@ -96,7 +96,7 @@ def script(page: str) -> tuple[str, int]:
             count += 1
             command = line.split("  #")[0].rstrip()  # `&` stands before a comment
             if command.startswith("mnemon-server") and not command.endswith("&"):
-                # One behind the other: each ends when the next one begins.
+                # In order: each ends when the next one begins.
                 out.append("end_server")
                 if "--check" in command.split():
                     out.append(command)  # of a directory that no server has

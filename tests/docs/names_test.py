@@ -19,7 +19,7 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 FOLDERS = ("base", "bench", "client", "cmake", "deploy", "docs", "model", "proto", "scripts",
            "server", "tests", "train")
-# Of the tree, what may have names.
+# Files of the tree that may define names.
 TEXTS = (".h", ".cc", ".cu", ".py", ".js", ".proto", ".sh", ".cmake", ".txt", ".toml", ".yml",
          ".json", ".service", "")
 NOT_OURS = ("build", "runs", "__pycache__")

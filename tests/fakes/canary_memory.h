@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// State memory in which nothing is zero that nobody has written: where an arena wants
-// zeros, in fresh blocks and in those given back, there are canaries, NaN and the
-// largest numbers. Whoever lets a number that is not its own take part gives other
-// bits.
+// State memory that never contains zeros by chance: where an arena expects zeros, in
+// fresh and in freed blocks, it has canaries, NaN and the largest numbers. Code that
+// lets a foreign number take part gets different bits.
 #pragma once
 
 #include <cstdint>

@@ -74,7 +74,7 @@ class Emulation {
 
   void Run();
 
-  // Of the thread that is running.
+  // Emulation of the running thread.
   static Emulation& current() { return *current_; }
   const DeviceLaunch& launch() const { return launch_; }
   Thread& thread() { return *running_; }
@@ -190,9 +190,9 @@ void Multiply(Thread* lanes) {
     for (int n = 0; n < 4; ++n) {
       const int row = lane / 4, column = 2 * (lane % 4) + n % 2;
       for (int k = 0; k < 32; ++k) {
-        const int quad = k % 16 / 4, behind = k / 16;
-        const uint32_t a = lanes[4 * row + quad].bytes.a[2 * behind + n / 2];
-        const int32_t b = lanes[4 * column + quad].bytes.b[behind];
+        const int quad = k % 16 / 4, half = k / 16;
+        const uint32_t a = lanes[4 * row + quad].bytes.a[2 * half + n / 2];
+        const int32_t b = lanes[4 * column + quad].bytes.b[half];
         lanes[lane].bytes.sum[n] +=
             byte(a, k) * static_cast<int8_t>(byte(static_cast<uint32_t>(b), k));
       }
@@ -320,7 +320,7 @@ uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
   return std::exchange(*at, value);
 }
 
-// At once, or as late as may be.
+// Copies at once, or as late as possible.
 void CopyAhead(void* shared, const void* global) {
   MNEMON_CHECK(reinterpret_cast<uintptr_t>(shared) % 16 == 0);
   MNEMON_CHECK(reinterpret_cast<uintptr_t>(global) % 16 == 0);

@@ -84,7 +84,7 @@ void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
   if (share.count > 1) launch.shape.blocks = 2;
   const int threads = launch.shape.threads;
   const int blocks = share.count * launch.shape.blocks;
-  // For 1 to kTileRows rows at once; with room to bring things ahead, or without.
+  // For 1 to kTileRows rows at a time; with or without room to copy data ahead.
   const int64_t floats =
       device::LinearFloats(call, 1 + Drawn(device::kTileRows), threads);
   const LinearPlan without = device::PlanLinear(call, 1, blocks, threads, 0, 0);
@@ -178,7 +178,7 @@ void Mix(const MixCall& call, Share share) {
 }
 
 void Norm(const NormCall& call, Share share) {
-  // Activations behind a norm are the encoder's, which no device computes.
+  // Activations after a norm belong to the encoder, which no device computes.
   if (call.act != Act::kNone) return AllCpuOperations().front().norm(call, share);
   Launch launch(share);
   launch.Run(0, [&] { device::Norm(call, launch.block()); });

@@ -13,7 +13,7 @@ namespace mnemon {
 // For any thread.
 const CpuOperations& DeviceOperations();
 
-// False with ThreadSanitizer, which wants to be told of every change of stacks.
+// False with ThreadSanitizer, which must be told of every change of stacks.
 bool CanEmulateDevices();
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Drawn numbers and how far results are apart. A library of their own, which is
-// optimised: tests of kernels draw and compare millions.
+// Random numbers and the distance of results. A library of its own, which is optimised:
+// tests of kernels draw and compare millions.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace mnemon {
 
-// In [-size, size).
+// Numbers in [-size, size).
 std::vector<float> Drawn(int64_t count, uint32_t seed, float size = 1.0f);
 
-// max |a - b| / (1 + max |b|); infinite where one is not a number or the sizes differ.
+// max |a - b| / (1 + max |b|); infinite if one is not a number or the sizes differ.
 float Difference(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace mnemon

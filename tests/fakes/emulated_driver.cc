@@ -29,7 +29,7 @@ void RunOne(const StepLaunch& launch) {
 
 using KernelFunction = void (*)(const StepLaunch&);
 
-// By StepCallKind.
+// Indexed by StepCallKind.
 constexpr KernelFunction kOneCall[] = {RunOne<StepCallKind::kPrepare>,
                                        RunOne<StepCallKind::kEmbed>,
                                        nullptr,
@@ -104,9 +104,9 @@ char* EmulatedDriver::Reserve(int64_t bytes) {
 }
 
 EmulatedDriver::Region& EmulatedDriver::RegionOf(char* address) {
-  const auto behind = regions_.upper_bound(address);
-  MNEMON_CHECK(behind != regions_.begin());
-  Region& region = std::prev(behind)->second;
+  const auto next = regions_.upper_bound(address);
+  MNEMON_CHECK(next != regions_.begin());
+  Region& region = std::prev(next)->second;
   MNEMON_CHECK(address < region.pages + region.size - kPage);
   return region;
 }
@@ -144,7 +144,7 @@ void* EmulatedDriver::Take(int64_t bytes) {
     Remove(begin);
     throw;
   }
-  // Its end as near as may be to the page behind.
+  // Its end as near as possible to the page after it.
   void* const piece = begin + pages - Whole(bytes, kAlignment);
   taken_[piece] = begin;
   return piece;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A driver of an emulated device (device_emulator.h). It is late: nothing is done
-// before somebody waits for it. Its memory is out of the host's sight: outside that
-// work nobody can read or write it, beside each piece lie pages that nobody may touch,
-// and what is taken holds rubbish. Launches of one call have 1 to 8 blocks, however
-// many were asked for, and threads go on in an order that is drawn.
+// before somebody waits for it. Its memory is hidden from the host: nobody can read or
+// write it outside of queued work, each piece has inaccessible pages next to it, and
+// new memory holds garbage. Launches of one call have 1 to 8 blocks, for any requested
+// number, and threads continue in a random order.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,15 @@ class EmulatedDriver final : public DeviceDriver {
     uint64_t seed = 1;
   };
   explicit EmulatedDriver(const Options& options);
-  // REQUIRES: all memory was given back.
+  // REQUIRES: all memory was freed.
   ~EmulatedDriver() override;
 
-  // The next work that is done fails: the device is lost. `tries`: so many Restarts
+  // Makes the next work fail: the device is lost. `tries`: number of Restarts that
   // fail, too.
   void Lose(int tries = 0);
-  // After so many more that succeed, what takes memory fails once; below 0: it does
-  // not.
+  // Makes one allocation fail after `after` more that succeed; below 0: none.
   void FailTake(int after);
-  // Bytes of memory that are taken or mapped.
+  // Bytes of allocated or mapped memory.
   int64_t used() const;
 
   const DeviceLimits& limits() const override { return limits_; }
@@ -73,7 +72,7 @@ class EmulatedDriver final : public DeviceDriver {
     StepLaunch launch;
   };
   struct Graph;
-  // Addresses between two pages that nobody may touch.
+  // Addresses between two inaccessible pages.
   struct Region {
     char* pages = nullptr;
     int64_t size = 0;

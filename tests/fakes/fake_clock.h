@@ -29,15 +29,15 @@ class FakeClock final : public Clock {
   // Sets the wall clock only, as an administrator would.
   void JumpWall(std::chrono::milliseconds by) { wall_ms_ += by.count(); }
 
-  // Lets the `nth` read of Now from here on, by any thread but this one, wait for
-  // Resume: what that thread was about to do comes after what the test does meanwhile.
+  // Makes the `nth` read of Now from here on, by any thread but this one, wait for
+  // Resume: that thread then continues after what the test does meanwhile.
   void PauseAt(int nth) {
     std::lock_guard lock(mutex_);
     spared_ = std::this_thread::get_id();
     reads_left_ = nth;
     paused_ = false;
   }
-  // False: no thread has got there in time.
+  // False if no thread got there in time.
   bool AwaitPaused(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, timeout, [&] { return paused_; });

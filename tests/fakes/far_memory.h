@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // State memory like a device's: nobody can read or write at its addresses, which are of
-// pages without access; its own calls use other addresses of the same memory. A use of
-// what was not taken, or was given back, ends the process.
+// inaccessible pages; its own calls use other addresses of the same memory. A use of
+// what was not taken, or was freed, ends the process.
 #pragma once
 
 #include <array>
@@ -27,13 +27,13 @@ class FarMemory final : public StateMemory {
   absl::Status CopyOut(std::span<const HostCopy> copies) override;
   absl::Status CopyIn(std::span<const HostCopy> copies) override;
 
-  // Where the host reads and writes what a step on the device would: `count` numbers.
+  // Host address of what a step on the device would access: `count` numbers.
   float* Near(const float* far, int64_t count);
 
  private:
   static constexpr int64_t kUnits = 256;
 
-  // Sets whether units of kUnit bytes are there, which must have been otherwise.
+  // Marks units of kUnit bytes as present or not; they must have been the opposite.
   void Mark(const void* begin, int64_t bytes, bool there);
 
   int file_ = -1;

@@ -81,7 +81,7 @@ void Fiber::Resume() {
 }
 
 void Fiber::Pause() {
-  // Of a fiber that has ended nothing is kept.
+  // Nothing is kept of a fiber that has ended.
   StartSwitch(ended_ ? nullptr : &fake_stack_, resumer_stack_, resumer_bytes_);
   resumer_ = jump_fcontext(resumer_, nullptr).fctx;
   FinishSwitch(fake_stack_, &resumer_stack_, &resumer_bytes_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A fiber: a function with a stack of its own, which runs until it pauses and can be
-// resumed where it was. AddressSanitizer is told of the change of stacks.
+// A fiber: a function with its own stack, which runs until it pauses and can be resumed
+// there. AddressSanitizer is told of the change of stacks.
 //
-// Threads: all of a fiber's calls on one thread.
+// Threads: all calls of a fiber on one thread.
 #pragma once
 
 // Not boost/context/fiber.hpp: that unwinds a stack that is given up, by an exception.
@@ -23,7 +23,7 @@ class FiberStacks {
   FiberStacks& operator=(const FiberStacks&) = delete;
 
   size_t count() const { return count_; }
-  // Ready for a new fiber, whatever the last one there left behind.
+  // Prepares the stack for a new fiber, whatever the last one left there.
   char* Clean(size_t index);
 
  private:
@@ -33,9 +33,9 @@ class FiberStacks {
 
 class Fiber {
  public:
-  // On a stack of FiberStacks, at its lower end. `run` must not throw.
+  // Runs on a stack of FiberStacks, at its lower end. `run` must not throw.
   Fiber(char* stack, void (*run)(void*), void* argument);
-  // One that has not ended leaves its stack as it is: nothing there is destroyed.
+  // If it has not ended, its stack stays as it is: nothing there is destroyed.
   ~Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -43,7 +43,7 @@ class Fiber {
   // Runs it until it pauses or ends. REQUIRES: it has not ended, no fiber is running.
   void Resume();
   bool ended() const { return ended_; }
-  // Of the fiber that is running: back to its Resume.
+  // Called by the running fiber: returns to its Resume.
   void Pause();
 
  private:
@@ -53,7 +53,7 @@ class Fiber {
   void (*const run_)(void*);
   void* const argument_;
   bool ended_ = false;
-  // Where either goes on.
+  // Where either continues.
   boost::context::detail::fcontext_t own_, resumer_ = nullptr;
   void* fake_stack_ = nullptr;  // AddressSanitizer's, of the fiber
   const void* resumer_stack_ = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What disks and hands do to a file.
+// Damage that disks and people do to a file.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline void WriteText(const std::filesystem::path& path, const std::string& text
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
-// `place`, of any size, decides where, and which bytes come there.
+// `place`, of any size, determines where the damage is, and which bytes are written.
 inline void DamageFile(FileDamage damage, const std::filesystem::path& path,
                        uint64_t place) {
   constexpr size_t kPage = 4096;
@@ -75,7 +75,7 @@ inline void DamageFile(FileDamage damage, const std::filesystem::path& path,
   WriteText(path, bytes);
 }
 
-// All of a folder, by name.
+// All files of a folder, by name.
 inline std::vector<std::filesystem::path> FilesIn(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -12,9 +12,9 @@ namespace mnemon {
 
 using KindAndBeginning = std::pair<FileKind, std::string>;
 
-// What FindFileKind tells; several of some kinds.
+// Files that FindFileKind recognises; several of some kinds.
 std::vector<KindAndBeginning> FilesOfKinds();
-// What FindJsonKind tells.
+// Files that FindJsonKind recognises.
 std::vector<KindAndBeginning> JsonOfKinds();
 
 }  // namespace mnemon

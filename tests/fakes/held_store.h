@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A store of sessions in memory whose commits and reads a test holds, lets go or lets
-// fail.
+// A store of sessions in memory whose commits and reads a test can hold, release or
+// make fail.
 #pragma once
 
 #include <chrono>
@@ -25,38 +25,38 @@ namespace mnemon {
 // Safe for concurrent use.
 class HeldStore final : public SessionStore {
  public:
-  // From now on commits wait for Release.
+  // Makes further commits wait for Release.
   void Hold() {
     std::lock_guard lock(mutex_);
     holds_ = true;
   }
-  // Lets `count` commits go on, of those that wait or come.
+  // Lets `count` commits proceed, waiting or future ones.
   void Release(int count = 1) {
     std::lock_guard lock(mutex_);
     released_ += count;
     changed_.notify_all();
   }
-  // Commits wait no more.
+  // Lets all commits proceed.
   void Open() {
     std::lock_guard lock(mutex_);
     holds_ = false;
     released_ = 0;
     changed_.notify_all();
   }
-  // The next commits fail, and Recover with them, until `fails` is false. `written`:
-  // all the same they are in the store.
+  // Makes further commits, and Recover, fail until `fails` is false. `written`: they
+  // are in the store nevertheless.
   void Fail(bool fails, bool written = false) {
     std::lock_guard lock(mutex_);
     fails_ = fails;
     written_ = written;
   }
-  // Whether a commit waits for Release, at once or within `timeout`.
+  // Whether a commit waits for Release, now or within `timeout`.
   bool AwaitHeld(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, timeout, [this] { return waiting_ > 0; });
   }
-  // The next `count` reads of the table, of one session each, wait for OpenReads with
-  // what they have found.
+  // Makes the next `count` reads of the table, of one session each, wait for OpenReads
+  // with their results.
   void HoldReads(StoreTable table, int count = std::numeric_limits<int>::max()) {
     std::lock_guard lock(mutex_);
     held_table_ = table;
@@ -72,12 +72,12 @@ class HeldStore final : public SessionStore {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, timeout, [this] { return reads_held_ > 0; });
   }
-  // The next reads fail, until `fails` is false.
+  // Makes further reads fail until `fails` is false.
   void FailReads(bool fails) {
     std::lock_guard lock(mutex_);
     reads_fail_ = fails;
   }
-  // Called whenever a commit begins to wait.
+  // Called whenever a commit starts to wait.
   void Notify(std::function<void()> on_held) {
     std::lock_guard lock(mutex_);
     on_held_ = std::move(on_held);
@@ -154,7 +154,7 @@ class HeldStore final : public SessionStore {
     std::lock_guard lock(mutex_);
     snapshots_.erase(name);
   }
-  // That are there.
+  // Number of stored snapshots.
   size_t snapshots() const {
     std::lock_guard lock(mutex_);
     return snapshots_.size();
@@ -180,7 +180,7 @@ class HeldStore final : public SessionStore {
                      {.reason = "STORE_FAILED"});
   }
 
-  // False: it fails.
+  // Returns false if the read fails.
   bool EndRead(std::unique_lock<std::mutex>& lock, StoreTable table) {
     if (table == held_table_ && reads_to_hold_ > 0) {
       --reads_to_hold_;

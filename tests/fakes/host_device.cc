@@ -45,7 +45,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
 void Free(void* block) { std::free(block); }
 
-// A new tensor of the device with `bytes` of memory behind it.
+// A new tensor of the device with `bytes` of memory.
 at::Tensor Make(at::IntArrayRef sizes, at::IntArrayRef strides,
                 c10::optional<at::ScalarType> type) {
   const auto meta = c10::scalarTypeToTypeMeta(type.value_or(at::kFloat));

@@ -7,14 +7,14 @@
 
 namespace mnemon {
 
-// On first use registers the device with libtorch. Every operation that takes tensors
+// Registers the device with libtorch on first use. Every operation that takes tensors
 // of this device and of another one throws, as on a GPU: only `to`, `copy_` and tensors
-// without dimensions may cross. Its memory is opaque: data_ptr() of a tensor here gives
-// an address that no access survives.
+// without dimensions may cross. Its memory is opaque: data_ptr() of its tensors is an
+// address that must not be accessed.
 at::Device HostDevice();
 
-// The GPU of this machine; where there is none, HostDevice(). One of the two, since
-// autograd of libtorch knows one kind of accelerator per process.
+// The GPU of this machine, or HostDevice() if there is none. One of the two, since
+// autograd of libtorch supports one kind of accelerator per process.
 at::Device AcceleratorForTests();
 
 }  // namespace mnemon

@@ -6,9 +6,8 @@
 
 namespace mnemon {
 
-// Sends `text` to 127.0.0.1:`port` and returns all
-// that comes until the peer closes; empty when that takes more than ten seconds or
-// nobody listens.
+// Sends `text` to 127.0.0.1:`port` and returns everything received until the peer
+// closes; empty if that takes more than ten seconds or nobody listens.
 std::string SendRaw(int port, const std::string& text);
 
 struct HttpAnswer {

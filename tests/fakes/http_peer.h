@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A connection to an HTTP server on loopback that a test drives by itself.
+// A connection to an HTTP server on loopback, driven by a test.
 #pragma once
 
 #include <netinet/in.h>
@@ -17,7 +17,7 @@ namespace mnemon {
 
 class HttpPeer {
  public:
-  // `receive_buffer`: bytes that the kernel takes before somebody reads; 0 = as usual.
+  // `receive_buffer`: bytes that the kernel accepts before somebody reads; 0 = default.
   explicit HttpPeer(int port, int receive_buffer = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) {
@@ -43,7 +43,7 @@ class HttpPeer {
     pollfd one = {.fd = fd_, .events = POLLIN, .revents = 0};
     return poll(&one, 1, static_cast<int>(limit.count())) == 1;
   }
-  // All that comes until the server closes.
+  // Everything received until the server closes.
   std::string ReadToTheEnd() {
     std::string all;
     char buffer[65536];
@@ -55,7 +55,7 @@ class HttpPeer {
     ADD_FAILURE() << "the server did not close";
     return all;
   }
-  // Reads until `text` has come; false: the end has, or it hangs.
+  // Reads until `text` has come; false at the end, or if it hangs.
   bool ReadUntil(const std::string& text) {
     std::string all;
     char buffer[4096];

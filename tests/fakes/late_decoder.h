@@ -24,18 +24,19 @@ namespace mnemon {
 
 class LateDecoder final : public Decoder {
  public:
-  // Of 0: never.
+  // 0: never.
   struct Options {
     uint32_t seed = 0;
     bool some_at_once = false;
-    // One step of so many fails, when it is submitted or later.
+    // One step in this many fails, when it is submitted or later.
     uint32_t out_of_memory = 0;
     uint32_t non_finite = 0;
     uint32_t lost = 0;
     uint32_t failed_restarts = 0;  // before one succeeds
   };
 
-  // What computes and outlives it. Rows of its states lie side by side.
+  // `decoder` computes the steps and must outlive this. Rows of its states are
+  // contiguous.
   LateDecoder(Decoder& decoder, const Options& options);
 
   const ModelDescription& model() const override { return decoder_.model(); }
@@ -58,16 +59,16 @@ class LateDecoder final : public Decoder {
   // Any thread: the device is lost with the next step.
   void LoseDevice() { lose_ = true; }
 
-  // Its user's thread, or when it is not in use: what has happened so far.
+  // Numbers of events so far; called on its user's thread, or when it is not in use.
   int64_t failed() const { return failed_; }
   int64_t lost() const { return times_lost_; }
-  // Submitted while another was not complete.
+  // Steps submitted while another was not complete.
   int64_t ahead() const { return ahead_; }
   // Slots for which BeginDraws was called last.
   size_t drawing() const { return drawing_.size(); }
 
  private:
-  // What a device has to know of a segment: addresses, but nothing of the arena.
+  // What a device needs to know of a segment: addresses, but nothing of the arena.
   struct Part {
     Segment segment;
     std::vector<int32_t> tokens;
@@ -83,7 +84,7 @@ class LateDecoder final : public Decoder {
     BlockCopies copies;
     float* logits = nullptr;
     Fault fault = Fault::kNone;
-    // By the thread.
+    // Drawn by the thread.
     std::vector<int32_t> drawn;
     absl::Status status;
     std::exception_ptr thrown;
@@ -95,11 +96,11 @@ class LateDecoder final : public Decoder {
     int32_t last = 0;
   };
 
-  // True once in so many calls.
+  // True once in this many calls.
   bool Chance(uint32_t one_in);
   Fault PickFault();
   absl::Status Lose();
-  // No step is under way any more.
+  // Drops all steps under way.
   void DropSteps();
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena,
                        BlockCopies& copies);
@@ -109,17 +110,17 @@ class LateDecoder final : public Decoder {
   absl::Status ComputeParts(Step& step);
   void Load(const Part& part, int32_t slot);
   void Store(const Part& part, int32_t slot);
-  // Leaves the states of a step in a condition that nobody can go on from.
+  // Damages the states of a step, so that nobody can continue from them.
   void Damage(Step& step);
   void Draw(const Part& part, std::span<float> logits, std::vector<int32_t>& drawn);
-  // Where a row of an entry, or a fixed entry, lies.
+  // Address of a row of an entry, or of a fixed entry.
   float* RowOf(const Part& part, size_t entry, int64_t position);
   float* Near(float* far, int64_t count);
 
   Decoder& decoder_;
   const Options options_;
   std::atomic<bool> lose_ = false;
-  // The user's thread.
+  // Used by the user's thread.
   std::mt19937 random_;
   std::deque<std::unique_ptr<Step>> steps_;  // under way
   std::map<int32_t, bool> drawing_;
@@ -129,7 +130,7 @@ class LateDecoder final : public Decoder {
   int64_t times_lost_ = 0;
   int64_t ahead_ = 0;
 
-  // The thread's, and its user's while that waits for it.
+  // Used by the thread, and by its user while that waits for it.
   FarMemory* memory_ = nullptr;
   std::unique_ptr<StateArena> arena_;  // in which decoder_ computes
   std::vector<int32_t> slots_;         // of it

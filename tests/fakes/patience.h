@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How long tests wait, and how.
+// Time limits of tests, and waiting.
 #pragma once
 
 #include <chrono>
@@ -7,12 +7,12 @@
 
 namespace mnemon {
 
-// For what another thread or process does: longer than that takes on any machine,
-// whatever else runs there, so that only what hangs comes to it.
+// Limit for actions of another thread or process: only a hang takes longer, on any
+// machine and beside any other load.
 inline constexpr std::chrono::seconds kPatience{300};
 
-// Waits for what another thread or process does without telling this one: asks every
-// millisecond whether `condition()` holds. False when that has not come after `most`.
+// Polls `condition()` every millisecond, for changes that other threads or processes do
+// not announce. Returns false if it does not hold after `most`.
 template <class Condition>
 bool Eventually(const Condition& condition,
                 std::chrono::milliseconds most = kPatience) {

@@ -43,7 +43,7 @@ class PseudoTerminal {
     ASSERT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
-  // What is shown until `text` has been; all of it after a minute without.
+  // Output up to `text`; all output if it does not come within a minute.
   std::string Until(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     size_t at;

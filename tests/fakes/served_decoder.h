@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the engine of a test serves in place of its toy. Test binaries that link
-// toy_served.cc test a decoder on the host, those that link late_served.cc the same
-// with one on a device.
+// Decoder of the engine in tests. Test binaries that link toy_served.cc test a decoder
+// on the host, those that link late_served.cc the same with one on a device.
 #pragma once
 
 #include <memory>
@@ -10,7 +9,7 @@
 
 namespace mnemon {
 
-// Null: the toy itself, which outlives it.
+// Null: the toy itself, which must outlive the engine.
 std::unique_ptr<Decoder> MakeServed(ToyDecoder& toy);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An observer of the engine that ignores all events: tests override those that they
-// want.
+// need.
 #pragma once
 
 #include <cstddef>

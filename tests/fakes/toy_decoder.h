@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A decoder without tensors: its logits are a hash of the whole history (of the last M
-// tokens' rows for a ring), kept in every kind of state there is. Any mistake in a
-// state changes what comes next.
+// tokens' rows for a ring), kept in every kind of state. Any mistake in a state changes
+// the following tokens.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +26,7 @@ class ToyDecoder final : public Decoder {
  public:
   static constexpr int64_t kVocab = 40;
   static constexpr int64_t kRingCapacity = 21;
-  // Tokens that never come out of it, and what computing them does.
+  // Tokens that it never generates, and the effect of computing them.
   static constexpr int32_t kOrdinaryTokens = 32;  // ids below are ordinary
   static constexpr int32_t kFailing = 33;         // Step returns INTERNAL
   static constexpr int32_t kThrowing = 34;     // Step throws and leaves states damaged
@@ -40,14 +40,14 @@ class ToyDecoder final : public Decoder {
   const StateSpec& spec() const override { return spec_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return 0; }
-  // The state as far as it has one; the first logit in place of a hidden state.
+  // The state as far as it has one; the first logit as hidden state.
   IntrospectionFields introspection() const override;
   absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
                       float* logits) override;
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override;
 
-  // From now on only `steps` more calls of Step proceed; more wait.
+  // Lets only `steps` more calls of Step proceed; others wait.
   void Allow(int64_t steps);
   void AllowAll();
   // Waits until a call of Step waits.
@@ -77,12 +77,12 @@ class ToyDecoder final : public Decoder {
   size_t longest_segment_ = 0;
 };
 
-// What a session with `history` goes on with: `count` tokens from an arena of its own,
+// Continuation of a session with `history`: `count` tokens from a separate arena,
 // computed one token at a time.
 std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> history,
                                      int64_t count, const SamplingParams& sampling);
 
-// What every token of `history` tells of its step, each computed alone.
+// Introspection of every token of `history`, each computed alone.
 std::vector<Introspection> ToyIntrospections(ToyState state,
                                              const std::vector<int32_t>& history,
                                              const IntrospectionFields& fields,

@@ -27,7 +27,7 @@ class ToyPredictor final : public Predictor {
 
   static constexpr int64_t kEndless = INT64_MAX;  // until Finish
 
-  // The last of `pieces` computes all.
+  // The last of `pieces` computes everything.
   explicit ToyPredictor(int64_t pieces = 1) : pieces_(pieces) {
     model_.width = 1;
     model_.vocab = kVocab;
@@ -53,12 +53,13 @@ class ToyPredictor final : public Predictor {
     return std::make_unique<InPieces>(*this, std::move(input));
   }
 
-  // `on_piece` is called in every piece, with the number of tokens. Before the first.
+  // `on_piece` is called in every piece, with the number of tokens. Call before the
+  // first.
   void OnPiece(std::function<void(size_t)> on_piece) {
     on_piece_ = std::move(on_piece);
   }
 
-  // Called whenever the memory of a prediction is taken or given back. Before the
+  // Called whenever the memory of a prediction is allocated or freed. Call before the
   // first.
   void OnMemory(std::function<void()> on_memory) { on_memory_ = std::move(on_memory); }
 
@@ -72,19 +73,19 @@ class ToyPredictor final : public Predictor {
     open_ = true;
     changed_.notify_all();
   }
-  // Until a call waits.
+  // Waits until a call waits.
   bool AwaitHeld() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [&] { return held_; });
   }
-  // The piece that comes next, of any prediction, is its last.
+  // Makes the next piece of any prediction its last.
   void Finish() {
     std::lock_guard lock(mutex_);
     pieces_ = 0;
     open_ = true;
     changed_.notify_all();
   }
-  // Computed or under way, of all predictions.
+  // Pieces computed or under way, over all predictions.
   int64_t pieces() const {
     std::lock_guard lock(mutex_);
     return begun_;
@@ -104,7 +105,7 @@ class ToyPredictor final : public Predictor {
       output_ = predictor_.Compute(input_);
       return true;
     }
-    // Each piece does as much, but for a prediction without end.
+    // Each piece does as much, except for an endless prediction.
     int64_t multiply_adds() const override {
       const int64_t cost = predictor_.Cost(input_).multiply_adds;
       std::lock_guard lock(predictor_.mutex_);
@@ -147,7 +148,7 @@ class ToyPredictor final : public Predictor {
     return output;
   }
 
-  // True: it is the last.
+  // Returns true for the last piece.
   bool RunPiece(int64_t piece, const Input& input) {
     {
       std::unique_lock lock(mutex_);

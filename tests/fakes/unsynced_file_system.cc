@@ -63,7 +63,7 @@ std::string ReadAll(const fs::path& path) {
 struct UnsyncedFileSystem::Inode {
   std::string bytes;
   size_t synced = 0;
-  bool lost = false;  // what is behind `synced` will never be durable
+  bool lost = false;  // what comes after `synced` will never be durable
 };
 
 class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A file system for RocksDB on a disk that can fail and lose power. Files are real, so
-// that they can be read and altered; beside them it keeps in its books what a disk
-// would have: of a file what was synced, of a directory the names at its last fsync.
+// that they can be read and altered; in addition it records what a disk would have: the
+// synced content of files, and the names in a directory at its last fsync.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mnemon {
 
-// What a power failure leaves of what was not synced.
+// What a power failure leaves of unsynced data.
 enum class PowerFailure {
   kDropsAll,
   // Names as they are, and the first half of the bytes of each file.
@@ -30,12 +30,12 @@ enum class DiskFault {
   kFull,        // ENOSPC from writing and creating
   kShortWrite,  // the same, after half of the bytes
   kQuota,       // EDQUOT from the same as kFull
-  kSyncFails,   // EIO; what was not synced is lost, though it can still be read, and a
+  kSyncFails,   // EIO; unsynced data is lost, though it can still be read, and a
                 // later fsync that succeeds does not bring it back
   kReadOnly,    // EROFS from all that would change something
 };
 
-// Safe for concurrent use. Never syncs in earnest.
+// Safe for concurrent use. Never really syncs.
 class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   UnsyncedFileSystem();
@@ -44,15 +44,15 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Files of `directory` that exist now are durable. Call it before they are used.
   void Adopt(const std::string& directory);
 
-  // From the `after`-th operation from here on, 0 being the next, each one fails as
-  // `fault` has it, where its path has `part` in it. kNone heals the disk.
+  // Makes operations fail with `fault`, from the `after`-th one on (0 is the next), if
+  // their path contains `part`. kNone heals the disk.
   void Fail(DiskFault fault, int64_t after = 0, std::string part = "");
-  // Opening files for reading, whose paths have `part` in them, fails: the process has
-  // no descriptors left. Empty: no longer.
+  // Makes opening files for reading fail if their paths contain `part`: the process has
+  // no descriptors left. Empty: stops this.
   void RefuseToOpen(std::string part);
   // Operations so far: writes, syncs, and whatever changes a directory.
   int64_t operations() const;
-  // Called before each operation, by whichever thread does it, without a lock.
+  // Called before each operation on its thread, without a lock.
   void Observe(std::function<void()> observer);
   // Syncs of logs, "*.log", so far.
   int64_t log_syncs() const;
@@ -91,7 +91,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   class Folder;
   using Names = std::map<std::string, std::shared_ptr<Inode>>;  // by path
 
-  // Counts an operation. The fault that it meets.
+  // Counts an operation; returns the fault that it gets.
   DiskFault Count(const std::string& path);
   void SyncNames(const std::string& directory);
 

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     MNEMON_CHECK(!config.status().message().empty());
     return 0;
   }
-  // In bounds or not, never undefined.
+  // Valid or not, never undefined behaviour.
   (void)DescribeModel(*config);
   const auto again = ParseConfig(ConfigToJson(*config));
   MNEMON_CHECK(again.ok() && *again == *config);

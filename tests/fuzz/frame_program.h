@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The interpreter of a fuzzer's bytes as what a client does at the level of frames:
-// right calls and wrong frames, whole and in pieces, on several connections.
+// Interpreter of a fuzzer's bytes as actions of a client at the level of frames: valid
+// calls and invalid frames, whole and in pieces, on several connections.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct FuzzCall {
 // Runs `program` against 127.0.0.1:`port` from `source`, and closes all connections.
 // Any bytes are a program, an empty one of nothing. Takes two seconds at most.
 //
-// An operation is a byte, of which the lower half says what, and the upper half is a
-// small number n; operands follow:
+// An operation is a byte, whose lower half is the kind and whose upper half is a small
+// number n; operands follow:
 //   0 a frame: type, flags, stream, payload          8 waits for an answer
 //   1 a whole call, the n-th                         9 sends all up to here
 //   2 headers of the n-th call, the stream open     10 pieces of n bytes from here on

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A server over a toy engine on loopback, as fuzz targets call it, with one session,
+// A server over a toy engine on loopback, as called by fuzz targets, with one session,
 // "anna".
 #pragma once
 
@@ -17,15 +17,16 @@
 
 namespace mnemon {
 
-// One thread. To be leaked: gRPC's threads outlive the objects of a process that exits.
+// Used by one thread. Must be leaked: gRPC's threads outlive the objects of a process
+// that exits.
 class FuzzServer {
  public:
   FuzzServer();
 
   int port() const { return server_->port(); }
-  // Makes the session if it is gone, and ends the calls of idle callers.
+  // Recreates the session if it is gone, and ends the calls of idle callers.
   void Tidy();
-  // Ends the process unless a new client is served, and all calls but those of open
+  // Ends the process unless a new client is served, and all calls except those of open
   // connections end soon.
   void CheckAlive();
   std::shared_ptr<grpc::Channel> NewChannel() const;

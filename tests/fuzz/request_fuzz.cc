@@ -113,7 +113,7 @@ struct Method {
 
 constexpr char kConverse[] = "/mnemon.v1.Generation/Converse";
 
-// In the order of their first bytes, which follow those of the calls above.
+// Ordered by their first bytes, which follow those of the calls above.
 constexpr Method kMethods[] = {
     {"/mnemon.v1.Sessions/GetSession", &New<v1::GetSessionRequest>},
     {"/mnemon.v1.Sessions/ListSessions", &New<v1::ListSessionsRequest>},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A chat template of any kind is refused with a message, or makes a text of any
-// variables within its limits, or tells why not. Input: the template, and behind a NUL
+// variables within its limits, or tells why not. Input: the template, and after a NUL
 // the variables as JSON.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One folder of reference numbers: config.json, weights.safetensors, io.safetensors.
+// A folder of reference numbers: config.json, weights.safetensors, io.safetensors.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace mnemon {
 
-// Of models; those below full/ are not committed.
+// Cases of models; those below full/ are not committed.
 inline constexpr const char* kGoldenCases[] = {"feedback_000",
                                                "feedback_002",
                                                "feedback_kv",
@@ -36,15 +36,15 @@ inline constexpr const char* kGoldenCases[] = {"feedback_000",
                                                "full/feedback_kv_p4096",
                                                "full/xl_p4096"};
 
-// As a name of a test.
+// Name of a test.
 inline std::string GoldenCaseName(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
 }
 
-// The folder of case `name` ("xl_carry", "full/xl_p4096"): among the committed ones,
-// else below $MNEMON_TEST_DATA/golden; nullopt when neither has it.
+// The folder of case `name` ("xl_carry", "full/xl_p4096"): a committed one, else below
+// $MNEMON_TEST_DATA/golden; nullopt if neither has it.
 std::optional<std::string> FindGolden(const std::string& name);
 
 class GoldenCase {

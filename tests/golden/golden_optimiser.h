@@ -37,8 +37,8 @@ class GoldenOptimiser {
   }
 
  private:
-  // With the notebook's cosine schedule where the settings have one; its first update
-  // is number 0.
+  // Uses the notebook's cosine schedule if the settings have one; its first update is
+  // number 0.
   double lr() const {
     const double lr = settings_["lr"];
     if (!settings_.contains("max_iter")) return lr;

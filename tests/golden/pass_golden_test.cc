@@ -38,8 +38,8 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
     ASSERT_NE(pass_, nullptr);
   }
 
-  // Of tokens begin .. begin + length - 1, summed; adds to the gradients of the weights
-  // `scale` times its own.
+  // Sum over tokens begin .. begin + length - 1; adds `scale` times its gradients to
+  // those of the weights.
   double Run(int64_t begin, int64_t length, double scale, PassCarry<float>& carry) {
     const auto ids = [&](const char* array) {
       const at::Tensor all =
@@ -77,7 +77,7 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
     return loss.ok() ? loss->nats * scale : NAN;
   }
 
-  // The mean loss of all segments; gradients of the weights are left behind.
+  // Returns the mean loss of all segments and leaves the gradients of the weights.
   double RunAll() {
     const double scale = 1.0 / static_cast<double>(golden_->Get("tokens").numel());
     PassCarry<float> carry;

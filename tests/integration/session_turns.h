@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Turns of sessions that are played twice, on a server that is killed and on one that
-// is not, and what comes of each.
+// Turns of sessions that are played on a server that is killed and on one that is not,
+// and their results.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace mnemon {
 
 using Random = std::mt19937_64;
 
-// A session as its next turn finds it, the same on both servers.
+// State of a session before its next turn, the same on both servers.
 struct TestedSession {
   std::string id;
   int number = 0;  // of all sessions
@@ -36,39 +36,39 @@ struct Turn {
   std::optional<int64_t> position;   // for kRewind, and kFork; absent: all
   std::string checkpoint;            // for kLoad and kCheckpoint
   client::GenerateOptions generate;  // of a fork: on that
-  // The client ends, and another takes over, when it gets the last of so many tokens,
-  // which is lost with what came beside it.
+  // The client ends, and another takes over, when it gets the last of this many tokens,
+  // which is lost with the rest of its message.
   std::vector<size_t> client_ends;
 };
 
 struct Played {
-  // What is the same on both servers, to the bit.
+  // Results that are the same on both servers, to the bit.
   std::vector<int32_t> tokens;
   std::string text;
   std::vector<client::TokenLogprobs> logprobs;
   int64_t first_index = 0;
   client::GenerateResult result;
-  // And what is not.
+  // Results that may differ.
   int64_t losses = 0;   // streams that the server's end cut off
   int64_t clients = 0;  // that ended
-  // When the last of such streams went on.
+  // Time when the last of such streams resumed.
   std::optional<std::chrono::steady_clock::time_point> resumed;
 };
 
-// `round` names its checkpoint.
+// `round` is part of its checkpoint's name.
 Turn DrawTurn(const TestedSession& session, const TestedModel& model, int round,
               bool clients_end, Random& random);
 
-// Plays a turn by `client`, which is replaced where clients end. Each wait is bounded.
+// Plays a turn with `client`, which is replaced when clients end. Each wait is bounded.
 absl::StatusOr<Played> Play(const Turn& turn, const std::string& server,
                             std::unique_ptr<client::Client>& client);
 
-// A client that has reached its server, which may come up only now.
+// A client that has reached its server, which may still be starting.
 absl::StatusOr<std::unique_ptr<client::Client>> ConnectSoon(const std::string& server);
 
 void Advance(TestedSession& session, const Turn& turn, const Played& played);
 
-// "" when both are equal, else where they differ first.
+// "" if both are equal, else the first difference.
 std::string Difference(const Played& played, const Played& twin);
 
 }  // namespace mnemon

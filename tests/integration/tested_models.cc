@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kAlphabet[] = "\n abcdefghijklmnopqrstuvwxyz";
 constexpr int64_t kBytes = 256;
-// Of those that have one.
+// Context of models that have one.
 constexpr int64_t kContext = 640;
 
 std::vector<ModelConfig> Configs() {

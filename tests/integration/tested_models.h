@@ -16,7 +16,7 @@ struct TestedModel {
 };
 
 // Writes their checkpoints below `directory`. Two have a token for each byte, so that
-// characters come in parts. A test fails where that does not go.
+// characters come in parts. Fails the test on an error.
 std::vector<TestedModel> WriteTestedModels(const std::string& directory);
 
 }  // namespace mnemon

@@ -39,7 +39,7 @@ struct DataOptions {
   std::string text;
   // "char", "byte", or a path as in OpenTokenizer.
   std::string tokenizer = "char";
-  // Of the tokenizer that is saved, if it is one of characters; kAsModel: as in
+  // Setting of the saved tokenizer, if it is one of characters; kAsModel: as in
   // `tokenizer`.
   UnknownCharacters unknown_characters = UnknownCharacters::kAsModel;
   double validation = 0.1;

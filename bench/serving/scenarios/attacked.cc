@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kServed = 2;              // seconds until a new client has its tokens
 constexpr double kPatience = 4 * kServed;  // seconds after which it gives up
-constexpr double kRetry = 0.1;             // seconds between two calls of it
+constexpr double kRetry = 0.1;             // seconds between two of its calls
 constexpr double kBack = 10;               // seconds until memory has gone back
 constexpr double kMegabytes = 200;         // more than before
 constexpr int kDescriptors = 8;            // more than before
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
     const BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
-  // What is cut off behind it ends with another exit code.
+  // Work that is cut off after the grace period ends with another exit code.
   StartOptions start = {.grace = StrCat(results.Patience(kGrace))};
   if (descriptors > 0) {
     start.launcher = {"/usr/bin/prlimit", StrCat("--nofile=", descriptors)};
@@ -102,7 +102,7 @@ void Attacked::CompareDuring(const Watched& watched, bool leaves_room,
     results.Note(What("no health check on a new connection"), of(watched.not_reached),
                  "looks");
   }
-  // A model without time makes no progress, and says so.
+  // A model without processor time makes no progress, and reports so.
   if (leaves_room && results.timed()) {
     results.Exactly(What("/readyz 503"), of(watched.not_ready), 0, "looks");
   } else {
@@ -114,7 +114,7 @@ void Attacked::CompareAfter(BarResults& results) {
   const double patience = results.Patience(kPatience);
   const TimePoint begin = SteadyClock::now();
   CallRecord call = CallOnce(server_->port(), patience);
-  // Clients try again after these two.
+  // Clients retry after these two.
   while ((absl::IsResourceExhausted(call.trace.status) ||
           absl::IsUnavailable(call.trace.status)) &&
          Seconds(SteadyClock::now() - begin).count() < patience) {

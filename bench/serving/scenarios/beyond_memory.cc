@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A store that is many times as large as the server's memory: sessions are made until
-// it is, and then any of them goes on.
+// A store many times as large as the server's memory: sessions are created up to this
+// size, then random sessions continue.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -24,11 +24,11 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 
 struct Model {
   const char* architecture;
-  int64_t memory;  // little more than the least that the server takes with it
+  int64_t memory;  // little more than the server's minimum
 };
 struct BeyondMemoryShape {
   std::vector<Model> models;
-  double times;   // of the memory, in the store
+  double times;   // size of the store over the memory
   int64_t turns;  // on random sessions
 };
 const BeyondMemoryShape kBeyondMemoryFull = {
@@ -38,14 +38,14 @@ const BeyondMemoryShape kBeyondMemoryFull = {
 const BeyondMemoryShape kBeyondMemoryQuick = {{{"fast_weights", 136 * kMiB}}, 1, 400};
 
 constexpr int kBeyondMemoryCallers = 4;
-constexpr int64_t kAtOnce = 200;  // sessions that are made between two looks
+constexpr int64_t kAtOnce = 200;  // sessions created between two checks
 constexpr int64_t kBeyondMemoryPromptTokens = 200;
-// Of calls, that may be refused for a moment and are made again.
+// Share of calls that may be refused temporarily and are retried.
 constexpr double kBeyondMemoryRefused = 0.01;
 constexpr int64_t kMostTries = 100;
 
-// Calls on a server in the order of their numbers, by so many callers at once, each
-// made again after a pause while it is refused.
+// Makes calls on a server in the order of their numbers, by several callers at once,
+// each retried after a pause while refused.
 class Callers {
  public:
   using Call = std::function<absl::Status(client::Client& client, int64_t number)>;
@@ -106,7 +106,7 @@ absl::Status MeasureBeyondMemory(const ScenarioOptions& options,
   while (static_cast<double>(data.bytes()) < shape.times * memory) {
     MNEMON_RETURN_IF_ERROR(
         fill.Run(made, made + kAtOnce, [&](client::Client& client, int64_t number) {
-          // Made already, where the turn alone was refused.
+          // Already created if only the turn was refused.
           if (!client.GetSession(IdOf(number)).ok()) {
             MNEMON_RETURN_IF_ERROR(client.CreateSession(IdOf(number), "m").status());
           }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a streamed token costs beyond the model's step, with one model thread.
+// Cost of a streamed token beyond the model's step, with one model thread.
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -62,7 +62,7 @@ absl::StatusOr<Cost> StepCost(const ScenarioOptions& options, const CpuShape& sh
               .wall = result.at("step_us").at("median").get<double>() / batch};
 }
 
-// Of streams of the engine alone: processor time, their prompts' included, and the time
+// Streams of the engine alone: processor time, including their prompts, and the time
 // between two tokens of a stream.
 absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const CpuShape& shape,
                                 int batch) {
@@ -74,7 +74,7 @@ absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const CpuShape& 
               .wall = result.at("inter_token_us").at("median").get<double>() / batch};
 }
 
-// Of streams over loopback: the server's processor time.
+// Streams over loopback: the server's processor time.
 absl::StatusOr<Cost> StreamCost(const TestServer& server, const CpuShape& shape,
                                 int streams) {
   Connections connections(server.port(), 4);

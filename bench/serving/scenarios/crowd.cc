@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Empty sessions, as many as a server takes: calls without a session keep their speed,
+// As many empty sessions as a server takes: calls without a session keep their speed,
 // and the server its memory.
 #include <algorithm>
 #include <atomic>
@@ -27,7 +27,7 @@ constexpr CrowdShape kCrowdQuick = {2, 1};
 constexpr int64_t kMemory = int64_t{140} << 20;
 constexpr int kMakers = 8;
 constexpr int kCrowdCallers = 8;
-// A maker goes home when it was refused so often.
+// A creator stops after this many refusals.
 constexpr int kCrowdRefusals = 20;
 
 }  // namespace
@@ -38,7 +38,7 @@ absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results) {
                           Checkpoint(options, "fast_weights", "XS"));
   const std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--memory",
                                           StrCat(kMemory)};
-  // One that stays empty, beside it: machines change their speed.
+  // A second server stays empty for comparison, since machines change their speed.
   MNEMON_ASSIGN_OR_RETURN(const auto empty, StartServer(options, flags));
   MNEMON_ASSIGN_OR_RETURN(const auto crowded, StartServer(options, flags));
   std::atomic<int64_t> made{0};

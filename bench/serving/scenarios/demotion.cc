@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Running streams beside turns on other sessions: where the states of those stay in
-// memory, and where each is written to the store and dropped for others.
+// Running streams beside turns on other sessions whose states either stay in memory, or
+// are written to the store and evicted.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,16 +23,17 @@ struct DemotionShape {
   int64_t sessions;  // beside the streams
   int rounds;
   double window;  // seconds
-  double bar;     // milliseconds: of few gaps a p99 is nearly the longest
+  double bar;     // milliseconds; with few gaps, p99 is nearly the maximum
 };
 constexpr DemotionShape kDemotionFull = {400, 9, 4, 1};
 constexpr DemotionShape kDemotionQuick = {80, 3, 0.7, 5};
 
-// A step of so many takes longer than the time for which tokens share a message.
+// A step of so many streams takes longer than the time during which tokens share a
+// message.
 constexpr int kDemotionStreams = 16;
 constexpr int64_t kDemotionPromptTokens = 8;
 constexpr double kTurnsPerSecond = 40;
-// Of fast_weights S: those that run, with their reserves, and some at rest.
+// fast_weights S: the running states with their reserves, and some idle ones.
 constexpr char kDemotionFewStates[] = "33554432";  // bytes: 85
 
 // Streams without sessions on a server, beside sessions of others.
@@ -50,8 +51,8 @@ class Side {
     return side;
   }
 
-  // Seconds between neighbouring tokens of the streams, while one session after the
-  // other makes a turn.
+  // Seconds between neighbouring tokens of the streams, while sessions make turns one
+  // at a time.
   absl::StatusOr<std::vector<double>> Gaps() {
     Calls streams;
     for (int i = 0; i < kDemotionStreams; ++i) {
@@ -145,7 +146,7 @@ absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results) {
   const auto made = static_cast<double>(with->turns() - turns);
   results.Note("turns of other sessions", made, "");
   results.Note("snapshots written meanwhile", grown("mnemon_snapshots_total"), "");
-  // Else states were not dropped, and nothing was measured.
+  // Otherwise states were not evicted, and nothing was measured.
   results.ShareAtLeast(
       "turns whose state came from the disk",
       std::min(1.0, grown("mnemon_state_restore_duration_seconds_count") / made), 0.5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What durability costs: callers in a closed loop, each on a session of its own, on
-// three servers with one level each, of which one works at a time.
+// Cost of durability: callers in a closed loop, each with its own session, on three
+// servers with one level each, one of which works at a time.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -23,7 +23,7 @@ constexpr size_t kLevelCount = std::size(kLevels);
 struct DurabilityShape {
   int rounds;
   double window;  // seconds of each level in a round
-  double rest;    // seconds before it, in which the server before finishes its writes
+  double rest;    // seconds before it, for the last server's writes
   double turn;    // least share of the speed without durability
   double always;
 };
@@ -51,8 +51,8 @@ absl::StatusOr<Level> StartLevel(const ScenarioOptions& options,
   return level;
 }
 
-// Tokens that arrive per second while each caller makes one turn after the other, all
-// of them on as many sessions.
+// Tokens that arrive per second while each caller makes turns one at a time, each on
+// its own session.
 absl::StatusOr<double> Speed(const TestServer& server, double seconds) {
   client::LoadOptions load = LoadOf("m", kDurabilityPromptTokens, kDurabilityNewTokens);
   load.concurrency = load.sessions = kDurabilityStreams;
@@ -82,7 +82,8 @@ absl::Status MeasureDurability(const ScenarioOptions& options,
         Speed(*levels[i].server, shape.window / 2).status());  // warm
   }
   for (int round = 0; round < shape.rounds; ++round) {
-    // Every second round backwards, so that a machine that becomes slower favours none.
+    // In reverse every second round, so that a machine that becomes slower favours
+    // none.
     for (size_t turn = 0; turn < kLevelCount; ++turn) {
       const size_t forward = (turn + static_cast<size_t>(round / 2)) % kLevelCount;
       Level& level = levels[round % 2 == 0 ? forward : kLevelCount - 1 - forward];
@@ -97,7 +98,7 @@ absl::Status MeasureDurability(const ScenarioOptions& options,
                  "tokens/s");
   }
   for (size_t i = 1; i < kLevelCount; ++i) {
-    // Of each round by itself: the machine is another one in each.
+    // Compared within each round, since the machine's speed changes between rounds.
     std::vector<double> shares;
     for (size_t round = 0; round < none.speeds.size(); ++round) {
       shares.push_back(levels[i].speeds[round] / none.speeds[round]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How long a fork takes, by the length of the history, beside another call that changes
+// Time of a fork by the length of the history, compared with another call that changes
 // nothing.
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ constexpr double kBar = 50;  // microseconds beyond the other call
 
 std::string ParentOf(int64_t tokens) { return StrCat("of", tokens); }
 
-// The mean time of a method, as the server measures it.
+// Mean time of a method as measured by the server.
 double ServerMicroseconds(const MetricsPage& before, const MetricsPage& after,
                           const std::string& method) {
   const std::string name = "grpc_server_call_duration_seconds";
@@ -43,7 +43,7 @@ absl::Status RunFork(const ScenarioOptions& options, BarResults& results) {
     MNEMON_RETURN_IF_ERROR(Turn(*client, ParentOf(tokens), tokens - 1, 1, 1).status());
   }
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
-  // By turns: what disturbs the machine for a while disturbs all lengths.
+  // In turn, so that a temporary disturbance of the machine affects all lengths.
   std::map<int64_t, std::vector<double>> fork, get;  // seconds, by tokens
   for (int64_t i = 0; i < forks; ++i) {
     for (const int64_t tokens : kTokens) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Callers that hold what they do not use: streams that nobody reads, then Score callers
+// Callers that hold unused resources: streams that nobody reads, then Score callers
 // that send nothing, as many as the server runs at once. Others must be served within
 // the idle limit.
 #include <thread>
@@ -18,8 +18,7 @@ constexpr char kFlag[] = "--idle-timeout";
 constexpr char kIdleStalled[] = "mnemon_requests_stalled";
 constexpr double kMargin = 1;  // seconds, for the call itself
 
-// The greatest number of stalled calls that metrics show, and the time that others
-// need.
+// The maximum of stalled calls in the metrics, and the time until others are served.
 struct Served {
   double stalled = 0;
   double served = 0;  // seconds until the last of the others ended
@@ -56,7 +55,7 @@ void HoldAgainstBars(const std::string& who, const Served& watched, double limit
                        watched.stalled / kIdleCallers, 0.9);
 }
 
-// Until the server makes no token for any of the streams any more.
+// Waits until the server makes no more tokens for any of the streams.
 absl::Status WaitForStop(const TestServer& server, Served& watched) {
   double before = -1;
   for (int quiet = 0, looks = 0; quiet < 3 && looks < 40; ++looks) {
@@ -110,13 +109,13 @@ absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
     stream->call->Write(part);
     silent.push_back(std::move(stream));
   }
-  // An answer to each: they run.
+  // An answer to each shows that they run.
   for (const auto& stream : silent) {
     v1::ScoreResponse message;
     stream->call->Read(&message);
   }
   Served watched;
-  // That a call waits for its caller shows a moment behind its answer.
+  // That a call waits for its caller becomes visible shortly after its answer.
   absl::Status status = WaitForStop(server, watched);
   if (status.ok()) status = WatchOthers(server, others, patience, watched);
   for (const auto& stream : silent) {

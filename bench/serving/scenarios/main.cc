@@ -94,7 +94,7 @@ std::string BesideThisBinary(const std::string& name) {
   return (self.parent_path() / name).string();
 }
 
-// A folder for checkpoints and logs: the one given, else one that goes with the run.
+// A folder for checkpoints and logs: the given one, or a temporary one.
 class WorkFolder {
  public:
   explicit WorkFolder(ScenarioOptions& options) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Thousands of sessions at rest beside hundreds of streams: how long short calls take,
-// and what the end of one very large session does to the streams.
+// Thousands of idle sessions beside hundreds of streams: times of short calls, and the
+// effect of ending one very large session on the streams.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -108,7 +108,7 @@ void NoteServerTimes(const MetricsPage& before, const MetricsPage& after,
   }
 }
 
-// Ends a large session again and again beside the streams.
+// Repeatedly ends a large session beside the streams.
 absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
     Clients& clients, const ManySessionsShape& shape) {
   std::vector<std::pair<Interval, Interval>> windows;  // without and with an end

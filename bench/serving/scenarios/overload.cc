@@ -18,7 +18,7 @@ namespace {
 
 struct OverloadShape {
   int sessions;
-  double deadline;  // of a client, seconds
+  double deadline;  // of a client's call, seconds
   double warm_up;   // seconds
   double measured;  // seconds
   int turns;
@@ -28,12 +28,12 @@ constexpr OverloadShape kOverloadFull = {64, 6, 4, 10, 3};
 constexpr OverloadShape kOverloadQuick = {16, 2, 2, 4, 1};
 
 constexpr int32_t kOverloadPrompt = 16;  // tokens
-// More than the server lets run and wait.
+// More than the server's running and waiting calls.
 constexpr int kOverloadInFlight = 512;
 constexpr const char* kOverloadRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
 
-// A core is left for the calls themselves and for those who make them: steps on all
-// cores would lose to the generator what on another machine it would not take.
+// One core is left for handling calls and for the load generator: with steps on all
+// cores, the generator would take time that it would not take on another machine.
 int64_t StepThreads() {
   return std::max<int64_t>(
       1, static_cast<int64_t>(std::thread::hardware_concurrency()) - 1);
@@ -53,8 +53,8 @@ HistogramPage RefusalsOf(const MetricsPage& page) {
   return all;
 }
 
-// What is left of the loop's time once the warm-up is over; ends before the last calls,
-// which meet no others, do.
+// The rest of the loop's time after the warm-up; ends before the last calls, which run
+// without others, do.
 Interval Measured(TimePoint begin, const OverloadShape& shape) {
   const auto at = [&](double seconds) {
     return begin + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds));
@@ -62,9 +62,9 @@ Interval Measured(TimePoint begin, const OverloadShape& shape) {
   return {at(shape.warm_up), at(shape.warm_up + shape.measured)};
 }
 
-// Tokens of a call that takes a third of the deadline when the server is just busy: a
-// call that waits for many others then comes too late, on a machine of any speed. The
-// second try is nearly as long, so that the prompt's part of the time is right.
+// Tokens of a call that takes a third of the deadline when the server is just busy, so
+// that on a machine of any speed a call that waits for many others comes too late. The
+// second try is nearly as long, so that the prompt's share of the time is right.
 absl::StatusOr<int32_t> TokensPerCall(int port, const OverloadShape& shape) {
   int32_t tokens = 8;
   for (int tried = 0; tried < 2; ++tried) {
@@ -120,7 +120,7 @@ absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
   load.deadline = std::chrono::ceil<std::chrono::milliseconds>(Seconds(shape.deadline));
 
   // Machines change their speed: in each turn a load is compared with the mean of the
-  // closed loops before and after it, and the median of the turns counts.
+  // closed loops before and after it; the median of the turns counts.
   const auto closed_loop = [&]() -> absl::StatusOr<double> {
     client::LoadOptions closed = load;
     closed.concurrency = shape.sessions;

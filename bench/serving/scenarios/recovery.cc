@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A server is killed beneath many streams: how long it takes from the start of the next
-// one until all of them go on, behind the last token that their clients have.
+// A server is killed during many streams: time from the start of the next server until
+// all streams have resumed after the last token that their clients have.
 #include <algorithm>
 #include <mutex>
 #include <string>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kRecoveryStreams = 64;
 constexpr int64_t kRecoveryPromptTokens = 64;
-constexpr int64_t kRecoveryNewTokens = 192;  // of each stream before the kill, about
+constexpr int64_t kRecoveryNewTokens = 192;  // per stream, about
 
 std::string RequestId(int round, int stream) {
   return absl::StrFormat("00000000-0000-4000-8000-%04x%08x", round, stream);
@@ -35,8 +35,8 @@ v1::GenerateRequest RequestOf(int round, int stream) {
   return request;
 }
 
-// Starts the streams, and kills the server beneath them: the index of the next token of
-// each, by stream.
+// Starts the streams and kills the server during them. Returns the index of the next
+// token of each stream.
 absl::StatusOr<std::vector<int64_t>> RunAndKill(TestServer& server, int round) {
   Connections connections(server.port(), 4);
   std::vector<int64_t> next(kRecoveryStreams, -1);
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<int64_t>> RunAndKill(TestServer& server, int round) {
   return next;
 }
 
-// Resumes all streams: when the first token of the last of them came.
+// Resumes all streams; returns when the last of them got its first token.
 absl::StatusOr<TimePoint> ResumeAll(TestServer& server, int round,
                                     const std::vector<int64_t>& next) {
   Clients clients(server.port(), 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The time to the first token of a session: of one that was just used, of one whose
-// state lies at rest in memory, and of one that comes from the disk.
+// Time to the first token of a session that was just used, of one whose idle state is
+// in memory, and of one whose state is on disk.
 #include <string>
 
 #include "base/status_macros.h"
@@ -15,15 +15,15 @@ namespace {
 
 struct RestoreShape {
   int64_t sessions;
-  int64_t tokens;  // of each history, about
+  int64_t tokens;  // per history, approximately
 };
 constexpr RestoreShape kRestoreFull = {300, 512};
 constexpr RestoreShape kRestoreQuick = {40, 64};
 
-// Far fewer than there are sessions.
+// Far fewer than the sessions.
 constexpr char kRestoreFewStates[] = "8388608";  // bytes: 21 states of fast_weights S
 
-// Seconds to the first token, of each session once and then at once again.
+// Seconds to the first token of each session, once and then immediately again.
 struct FirstTokens {
   std::vector<double> resting, live;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Streams that together want twice the state that there is, from clients with gRPC's
-// standard retry policy. A session's history has to be what its client knows: a call
-// that ends other than OK before its first token leaves it as it was, a later end keeps
-// the prompt and what was delivered.
+// Streams that together want twice the available state, from clients with gRPC's
+// standard retry policy. A session's history must match its client's knowledge: a call
+// that ends with an error before its first token leaves it unchanged, a later end keeps
+// the prompt and the delivered tokens.
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -24,14 +24,14 @@ struct RetryShape {
   int64_t prompt_tokens;
   int64_t new_tokens;
   int turns;
-  double turn;           // seconds in which clients begin calls
+  double turn;           // seconds during which clients begin calls
   double deadline;       // of a call, seconds
-  int64_t state_tokens;  // that the server has room for
+  int64_t state_tokens;  // capacity of the server
 };
 
 constexpr RetryShape kRetryFull = {50, 512, 64, 3, 20, 60, 14'400};
-// Prompts of several chunks, so that some find no room in their middle. Room for one
-// session at its context limit is the least that a server takes.
+// Prompts of several chunks, so that some run out of room in the middle. A server takes
+// at least room for one session at its context limit.
 constexpr RetryShape kRetryQuick = {50, 384, 32, 1, 2, 10, 10'240};
 constexpr int64_t kRetryTokenBytes = 4096;  // of state, causal XS
 constexpr int kProbes = 8;                  // sessions whose history is scored
@@ -39,7 +39,7 @@ constexpr std::chrono::milliseconds kRetryRefused{200};
 constexpr std::chrono::milliseconds kPoll{10};
 constexpr double kLogprobTolerance = 1e-3;
 
-// What the client of one session knows. Used by that client's thread.
+// Knowledge of one session's client. Used by that client's thread.
 struct Known {
   std::string id;
   std::vector<int32_t> history;
@@ -50,7 +50,7 @@ struct Tally {
   std::map<std::string, double> ends;
   int64_t ok = 0;
   int64_t untyped = 0;
-  int64_t prompt_moved = 0;  // a prompt began elsewhere than at the history's end
+  int64_t prompt_moved = 0;  // prompts that did not start at the history's end
   int64_t wrong_length = 0;
   int64_t retry_after_token = 0;
 };
@@ -80,8 +80,8 @@ absl::StatusOr<std::vector<Known>> CreateSessions(client::Client& client, int co
   return all;
 }
 
-// Log-probabilities that the server gives `tokens` after `session`, which stays as it
-// is, or after nothing when that is empty.
+// Log-probabilities of `tokens` after `session`, which is not changed, or after nothing
+// if it is empty.
 absl::StatusOr<std::vector<float>> ScoreTokens(client::Client& client,
                                                const std::string& session,
                                                const std::vector<int32_t>& tokens) {
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<float>> ScoreTokens(client::Client& client,
   return logprobs;
 }
 
-// Moves the client's knowledge on by what one call brought.
+// Updates the client's knowledge with the result of one call.
 void Apply(const CallRecord& call, const v1::GenerateRequest& request, Known& known,
            Tally& tally) {
   const auto length = static_cast<int64_t>(known.history.size());
@@ -121,7 +121,7 @@ void Apply(const CallRecord& call, const v1::GenerateRequest& request, Known& kn
 }
 
 // One client: calls until one ends OK, or after a token, or the turn's time is over. A
-// client whose stream breaks off gives its session up.
+// client whose stream breaks gives its session up.
 absl::Status RunClient(const RetryShape& shape, const v1::GenerateRequest& request,
                        Connection& connection, client::Client& client, Known& known,
                        Tally& tally, std::mutex& mutex) {
@@ -170,8 +170,8 @@ absl::Status RunTurn(const RetryShape& shape, int turn, Connections& connections
   return failed;
 }
 
-// Sessions whose next tokens do not get the log-probabilities that the same tokens get
-// after the history that the client knows.
+// Sessions whose next tokens have other log-probabilities than the same tokens after
+// the history that the client knows.
 absl::StatusOr<int64_t> CountWrongContents(client::Client& client,
                                            std::vector<Known>& sessions) {
   std::vector<Known*> kept;
@@ -180,7 +180,7 @@ absl::StatusOr<int64_t> CountWrongContents(client::Client& client,
     if (static_cast<int>(kept.size()) < kProbes && !session.history.empty()) {
       kept.push_back(&session);
     } else {
-      // Makes room for the copies that are scored.
+      // Makes room for the copies to score.
       MNEMON_RETURN_IF_ERROR(Delete(client, session));
     }
   }
@@ -189,14 +189,14 @@ absl::StatusOr<int64_t> CountWrongContents(client::Client& client,
     const std::vector<int32_t> probe = {1, 2, 3, 4, 5, 6, 7};
     std::vector<int32_t> whole = session->history;
     whole.insert(whole.end(), probe.begin(), probe.end());
-    MNEMON_ASSIGN_OR_RETURN(const std::vector<float> behind,
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<float> after,
                             ScoreTokens(client, session->id, probe));
     MNEMON_ASSIGN_OR_RETURN(const std::vector<float> fresh,
                             ScoreTokens(client, "", whole));
-    bool equal = behind.size() == probe.size() && fresh.size() + 1 == whole.size();
+    bool equal = after.size() == probe.size() && fresh.size() + 1 == whole.size();
     for (size_t i = 0; equal && i < probe.size(); ++i) {
       const float expected = fresh[fresh.size() - probe.size() + i];
-      equal = std::abs(behind[i] - expected) < kLogprobTolerance;
+      equal = std::abs(after[i] - expected) < kLogprobTolerance;
     }
     wrong += equal ? 0 : 1;
   }
@@ -224,7 +224,7 @@ absl::Status RunRetry(const ScenarioOptions& options, BarResults& results) {
   for (int turn = 0; turn < shape.turns; ++turn) {
     MNEMON_RETURN_IF_ERROR(RunTurn(shape, turn, connections, clients, sessions, tally));
     if (turn == 0) first_turn = tally.ok;
-    // Half of the clients end their conversations, so that others can go on.
+    // Half of the clients end their conversations, so that others can continue.
     for (size_t i = turn % 2; turn + 1 < shape.turns && i < sessions.size(); i += 2) {
       if (!sessions[i].deleted) {
         MNEMON_RETURN_IF_ERROR(Delete(clients.at(0), sessions[i]));

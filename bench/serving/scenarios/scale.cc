@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Many sessions at rest, in memory with their states and in a store: what they take,
-// beside what the server says at its start, and how long calls take and a start does
-// when there are none, some and all of them.
+// Many idle sessions, in memory with their states and in a store: their memory,
+// compared with what the server announces at its start, and the times of calls and of a
+// start with none, some and all of them.
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -32,7 +32,7 @@ constexpr int64_t kScalePromptTokens = 7;  // and one generated
 constexpr int64_t kWarm = 300;  // sessions before the first look at the memory
 constexpr int32_t kPage = 50;
 constexpr char kStateBytes[] = "1610612736";  // 12,288 states of fast_weights XS
-// A call may take so many times as long beside all sessions, and so much more.
+// A call may take this many times as long beside all sessions, plus this much.
 constexpr double kFlat = 1.5;
 constexpr double kFlatSeconds = 200e-6;
 
@@ -40,7 +40,7 @@ constexpr double kScaleStart = 0.45;  // seconds
 
 double Milliseconds(double seconds) { return seconds * 1e3; }
 
-// What the server says of one session at rest in memory, in bytes, but for the tokens
+// Bytes per idle session in memory as announced by the server, except for the tokens
 // that ours do not have.
 absl::StatusOr<double> PromisedBytes(const std::string& log) {
   const std::regex line(
@@ -54,7 +54,7 @@ absl::StatusOr<double> PromisedBytes(const std::string& log) {
          4 * (std::stod(found[2]) - (kScalePromptTokens + 1));
 }
 
-// Calls of each kind, when there are `sessions`. Seconds.
+// Seconds of calls of each kind beside `sessions` sessions.
 struct Times {
   std::vector<double> create, first_page, last_page, by_prefix, by_field, newest,
       oldest;
@@ -64,14 +64,14 @@ class Population {
  public:
   Population(int port, const ScaleShape& shape) : shape_(shape), clients_(port, 4) {}
 
-  // Until there are `end`.
+  // Creates sessions up to `end`.
   absl::Status Fill(int64_t end) {
     MNEMON_RETURN_IF_ERROR(MakeSessions(clients_, "m", made_, end, kScalePromptTokens));
     made_ = std::max(made_, end);
     return absl::OkStatus();
   }
 
-  // Fills with as many as are timed first, if there are none: calls need some.
+  // Without sessions, creates as many as are timed first, since calls need some.
   absl::StatusOr<Times> Measure() {
     Times times;
     MNEMON_ASSIGN_OR_RETURN(
@@ -83,7 +83,7 @@ class Population {
     }
     MNEMON_RETURN_IF_ERROR(Fill(2 * shape_.timed));
     MNEMON_RETURN_IF_ERROR(MeasureLists(times));
-    // Each session once: those of one measurement are not the oldest any more.
+    // Each session once, so that those of one measurement are no longer the oldest.
     for (int64_t i = 0; i < shape_.timed; ++i) {
       MNEMON_ASSIGN_OR_RETURN(const double newest,
                               Turn(at(i), IdOf(made_ - 1 - i), 1, 1, 1));
@@ -127,7 +127,7 @@ class Population {
   const ScaleShape& shape_;
   Clients clients_;
   int64_t made_ = 0;
-  int64_t touched_ = 0;  // sessions that were used again, from the oldest on
+  int64_t touched_ = 0;  // sessions used again, from the oldest on
 };
 
 struct Call {
@@ -142,7 +142,7 @@ constexpr Call kCalls[] = {
     {"ListSessions, names with a prefix", &Times::by_prefix, true},
     {"ListSessions, a filter that many meet", &Times::by_field, true},
     {"Generate, state in memory", &Times::newest, true},
-    // Of more sessions than states fit, it comes from the disk.
+    // With more sessions than states fit, it comes from the disk.
     {"Generate, longest at rest", &Times::oldest, false}};
 
 void NoteTimes(const std::string& when, const Times& times, BarResults& results) {

@@ -17,15 +17,14 @@ struct ScenarioOptions {
   std::string server_binary;
   std::string bench_binary;               // mnemon-bench, which makes checkpoints
   std::string directory;                  // of checkpoints, logs and ports
-  std::vector<std::string> server_flags;  // behind the scenario's own
+  std::vector<std::string> server_flags;  // after the scenario's own
   bool quick = false;                     // shorter turns, smaller loads
-  // Of `wire` and `soak` alone.
+  // Only for `wire` and `soak`.
   std::vector<std::string> attacks;  // names; empty: all
-  double seconds = 0;                // of each attack, or the soak; 0: as usual
+  double seconds = 0;                // per attack, or of the soak; 0: the default
 };
 
-// Fills `results`. An error when the scenario could not be run, not when a bar was
-// missed.
+// Fills `results`. An error if the scenario could not be run, not if a bar was missed.
 using Scenario = absl::Status (*)(const ScenarioOptions& options, BarResults& results);
 
 absl::Status RunOverload(const ScenarioOptions& options, BarResults& results);
@@ -46,18 +45,18 @@ absl::Status RunRecovery(const ScenarioOptions& options, BarResults& results);
 absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results);
 absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results);
 
-// The checkpoint of a drawn model, made once per directory: its path. `set` are fields
-// of config.json, KEY=VALUE.
+// Path of the checkpoint of a drawn model, made once per directory. `set`: fields of
+// config.json, KEY=VALUE.
 absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
                                        const std::string& architecture,
                                        const std::string& size,
                                        const std::vector<std::string>& set = {});
 
-// A server with `flags` and then those of the user.
+// A server with `flags`, followed by those of the user.
 absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& options,
                                                         std::vector<std::string> flags,
                                                         const StartOptions& start = {});
-// SIGTERM. DEADLINE_EXCEEDED when it has not ended with 0 five minutes later.
+// SIGTERM. DEADLINE_EXCEEDED if it has not ended with 0 five minutes later.
 absl::Status EndServer(TestServer& server);
 
 }  // namespace mnemon::serving

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A hundred clients that read one token a second, each of a stream without an end,
-// beside sixteen that read all they can: the server keeps no more for them as time goes
-// on, and the fast ones keep their speed.
+// A hundred clients that read one token a second, each from an endless stream, beside
+// sixteen that read as fast as they can: the server's memory for them does not grow,
+// and the fast ones keep their speed.
 #include <algorithm>
 #include <thread>
 #include <vector>
@@ -35,14 +35,14 @@ constexpr SlowReadersShape kSlowReadersQuick = {
 constexpr double kMostStall = 0.9;
 constexpr char kSlowReadersStalled[] = "mnemon_requests_stalled";
 
-// The least and the most that the server had of the machine.
+// Minimum and maximum memory of the server.
 struct Memory {
   double least = 0, most = 0;  // megabytes
 };
 
-// What slow readers saw.
+// Observations of slow readers.
 struct Slow {
-  double stalled = kSlow;  // the fewest that a round found to stall
+  double stalled = kSlow;  // minimum of stalled readers over the rounds
   int64_t read = 0;        // messages
   int64_t ended = 0;       // streams
 };
@@ -55,7 +55,7 @@ class SlowReadersBench {
         fast_(server.port(), 4),
         client_(ConnectClient(server.port())) {}
 
-  // Tokens per second of the fast streams over so many seconds, behind a start.
+  // Tokens per second of the fast streams over `seconds`, after a start-up phase.
   absl::StatusOr<double> Fast(double seconds, Memory* memory) {
     Calls calls;
     for (int i = 0; i < kFast; ++i) {
@@ -104,7 +104,7 @@ class SlowReadersBench {
   }
 
  private:
-  // Each on a session and a connection of its own.
+  // Each with its own session and connection.
   absl::Status StartSlow(Connections& connections, Calls& calls) {
     for (int i = 0; i < kSlow; ++i) {
       MNEMON_RETURN_IF_ERROR(client_->CreateSession(SessionOf(i), "m").status());
@@ -114,11 +114,11 @@ class SlowReadersBench {
       calls.Start(connections.at(static_cast<size_t>(i)), request,
                   {.token_time = Seconds(kTokenSeconds)});
     }
-    // Until windows are full and all of them wait for their readers.
+    // Waits until windows are full and all of them wait for their readers.
     const TimePoint begin = SteadyClock::now();
     for (int full = 0; SteadyClock::now() - begin < kHangs;) {
       MNEMON_ASSIGN_OR_RETURN(const MetricsPage page, server_.Metrics());
-      // One that has just read may run.
+      // A reader that has just read may be running.
       full = page.Sum(kSlowReadersStalled) >= kMostStall * kSlow ? full + 1 : 0;
       if (full == 3) return absl::OkStatus();
       Pass(0.1);
@@ -163,7 +163,7 @@ absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results)
     Memory memory;
     MNEMON_ASSIGN_OR_RETURN(beside.emplace_back(), bench.Beside(memory, slow));
     MNEMON_ASSIGN_OR_RETURN(alone.emplace_back(), bench.Fast(shape.alone, nullptr));
-    // Of each round by itself: the machine is another one in each.
+    // Compared within each round, since the machine's speed changes between rounds.
     shares.push_back(2 * beside.back() / (alone[alone.size() - 2] + alone.back()));
     growth.push_back(100 * (memory.most / memory.least - 1));
     all.most = std::max(all.most, memory.most);
@@ -176,7 +176,7 @@ absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results)
                        kMostStall);
   results.Exactly("slow readers whose stream ended", static_cast<double>(slow.ended), 0,
                   "");
-  // In the time of a round.
+  // Within the time of a round.
   results.TimeAtMost("growth of resident memory, greatest of the rounds",
                      *std::max_element(growth.begin(), growth.end()), 5, "%");
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end());

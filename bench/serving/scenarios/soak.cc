@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Everything that clients do, right and wrong, for a long time, half of it on durable
-// sessions that others delete, fork and rewind meanwhile: memory, descriptors and
-// threads stay where they are, every call is answered, and no answer is wrong.
+// sessions that others delete, fork and rewind at the same time: memory, descriptors
+// and threads do not grow, every call is answered, and no answer is wrong.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -39,7 +39,7 @@ constexpr std::chrono::seconds kAnswered{120};  // far more than any call takes
 
 struct Outcome {
   std::atomic<int64_t> calls{0};
-  std::atomic<int64_t> wrong{0};  // tokens other than those of the same call before
+  std::atomic<int64_t> wrong{0};       // tokens that differ from the same earlier call
   std::atomic<int64_t> unexpected{0};  // statuses that no such call may have
   std::atomic<int64_t> unanswered{0};
 
@@ -47,7 +47,7 @@ struct Outcome {
   std::string first;  // of those statuses; guarded by mutex
 };
 
-// A client that connects anew for each call.
+// A client with a new connection for each call.
 class Soaker {
  public:
   Soaker(int port, uint32_t seed, const std::vector<int32_t>& right, Outcome& outcome)
@@ -161,8 +161,8 @@ class Soaker {
            {Code::UNIMPLEMENTED, Code::FAILED_PRECONDITION, Code::INVALID_ARGUMENT});
   }
 
-  // What other clients do to it at the same time: it is gone, there already, held by a
-  // call, shorter.
+  // Effects of other clients on it at the same time: it is gone, exists already, is
+  // held by a call, is shorter.
   static inline const std::set<Code> kBesideOthers = {
       Code::OK,      Code::NOT_FOUND, Code::ALREADY_EXISTS,
       Code::ABORTED, Code::CANCELLED, Code::OUT_OF_RANGE};
@@ -174,7 +174,7 @@ class Soaker {
                    const std::type_identity_t<Request>& request, Response& response) {
     Limited context;
     const grpc::Status status = (stub.*method)(&context, request, &response);
-    // As many exports and proofs may run at once as there are places.
+    // Only as many exports and proofs may run at once as there are places.
     const auto detail = GetErrorDetail(client::FromGrpcStatus(status));
     const bool full = detail && (detail->reason == "TRANSFER_LIMIT" ||
                                  detail->reason == "CHECKPOINT_LIMIT");
@@ -268,7 +268,7 @@ class Soaker {
   Outcome& outcome_;
 };
 
-// Samples of the process while `seconds` pass.
+// Samples of the process during `seconds`.
 std::vector<ProcessUse> Sample(pid_t pid, double seconds) {
   std::vector<ProcessUse> samples;
   const TimePoint begin = SteadyClock::now();
@@ -279,7 +279,7 @@ std::vector<ProcessUse> Sample(pid_t pid, double seconds) {
   return samples;
 }
 
-// The same while as many calls are made, which takes another time on each machine.
+// The same while a number of calls is made, whose time depends on the machine.
 std::vector<ProcessUse> SampleCalls(pid_t pid, int64_t count, const Outcome& outcome) {
   std::vector<ProcessUse> samples;
   for (int64_t due = 0; due < count; due += kSampleCalls) {
@@ -289,7 +289,7 @@ std::vector<ProcessUse> SampleCalls(pid_t pid, int64_t count, const Outcome& out
   return samples;
 }
 
-// Between the greatest of the last quarter and the greatest of the second one: the
+// Difference between the maximum of the last quarter and the maximum of the second: the
 // first fills what the process keeps for good.
 template <class Figure>
 double Growth(const std::vector<ProcessUse>& samples, Figure figure) {

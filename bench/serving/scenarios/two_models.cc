@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Streams of a small model beside sixteen of a large one, and beside an encoder: turns
 // alone and turns beside, of the same streams. Turns beside the large model are short
-// and several make a round, because the speed of a machine may drift within seconds;
-// beside the encoder a round is one turn as long as them all.
+// and several form a round, because the speed of a machine may drift within seconds;
+// beside the encoder a round is one turn of the same total length.
 #include <string>
 
 #include "base/status_macros.h"
@@ -18,11 +18,11 @@ struct TwoModelsShape {
   const char* large;  // size of the large model
   int large_streams;
   int rounds;
-  int turns;          // of a round, alone and beside the large model
+  int turns;          // per round, alone and beside the large model
   double alone;       // seconds of a turn
   double beside;      // seconds of a turn
   double pause;       // seconds between turns
-  int64_t rows;       // of the first Predict that is tried
+  int64_t rows;       // of the first Predict tried
   int64_t positions;  // of the encoder, and of each row
 };
 
@@ -46,7 +46,7 @@ constexpr TwoModelsShape kTwoModelsQuick = {.large = "S",
                                             .positions = 256};
 
 constexpr int kSmallStreams = 4;
-// Of the encoder: a small one, because servers bound what an answer holds.
+// Classes of the encoder; few, because servers limit the size of an answer.
 constexpr int64_t kClasses = 8;
 
 // Tokens per second of all streams, and the gaps between tokens of one in seconds.
@@ -115,7 +115,7 @@ class TwoModelsBench {
                   MakeRequest("large", 4, kEndless, static_cast<uint64_t>(i)), {});
     }
   }
-  // Waits until tokens come again and again.
+  // Waits until tokens arrive steadily.
   static absl::Status WaitForFlow(const Calls& calls);
   grpc::Status Predict(double deadline);
   // Sets rows_ to those of the largest Predict that the server accepts.
@@ -214,7 +214,7 @@ grpc::Status TwoModelsBench::Predict(double deadline) {
 absl::Status TwoModelsBench::FindLargestPredict() {
   for (rows_ = shape_.rows; rows_ >= 1; rows_ /= 2) {
     const grpc::Status status = Predict(shape_.turns * shape_.pause);
-    // One that runs into its deadline was accepted.
+    // If it reaches its deadline, it was accepted.
     if (status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       return absl::OkStatus();
     }
@@ -237,7 +237,7 @@ absl::Status TwoModelsBench::BesideEncoder(BarResults& results) {
     }
     round.beside.push_back({from, SteadyClock::now()});
   }
-  // The gap that the last Predict has made ends behind it.
+  // The gap caused by the last Predict ends after it.
   MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<CallRecord> records, End(small));
   std::vector<double> moved, longest;

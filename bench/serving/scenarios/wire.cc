@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attacks on a server from outside, one at a time and together: what is left of the
-// server meanwhile and afterwards.
+// Attacks on a server from outside, one at a time and together: what the server still
+// does during and after them.
 #include "bench/serving/scenarios/wire.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ absl::Status RunWire(const ScenarioOptions& options, BarResults& results) {
                                              : kAttack;
   for (const std::string& name : names) {
     if (name == kTogether) {
-      // Never shorter: at first no address is known, and the honest ones lose most.
+      // Never shorter: at first no address is known, and honest clients lose most.
       MNEMON_RETURN_IF_ERROR(AttackTogether(
           options, options.seconds > 0 || !results.timed() ? seconds : kAttack,
           results));

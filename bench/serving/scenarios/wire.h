@@ -14,26 +14,25 @@
 
 namespace mnemon::serving {
 
-// More than a call gets in the time of any attack.
+// More than a call gets during any attack.
 inline constexpr int64_t kEndlessTokens = 1 << 30;
 
-// A server that was warmed, and what it was then.
+// A warmed-up server, and its state at that time.
 class Attacked {
  public:
-  // `descriptors`: at most; 0: as many as the system gives.
+  // `descriptors`: maximum; 0: as many as the system gives.
   static absl::StatusOr<std::unique_ptr<Attacked>> Start(const ScenarioOptions& options,
                                                          const std::string& name,
                                                          int descriptors,
                                                          const BarResults& results);
 
   TestServer& server() { return *server_; }
-  // What an attack on it sends, from now on for `seconds`.
+  // Plan for an attack on it, from now on for `seconds`.
   wire::AttackPlan PlanFor(double seconds) const;
-  // Compares what was seen during an attack with the bars. `leaves_room`: of the
-  // attack.
+  // Compares observations during an attack with the bars. `leaves_room`: see Attack.
   void CompareDuring(const Watched& watched, bool leaves_room, BarResults& results);
-  // Then what is left behind it: a new client's tokens, what the process has of the
-  // machine, and its end.
+  // Checks the state afterwards: a new client's tokens, the resources of the process,
+  // and its end.
   void CompareAfter(BarResults& results);
 
  private:
@@ -45,14 +44,14 @@ class Attacked {
   std::unique_ptr<TestServer> server_;
   ProcessUse before_;
   double peak_megabytes_ = 0;
-  std::vector<int32_t> tokens_;  // of the call that new clients make
+  std::vector<int32_t> tokens_;  // of the call made by new clients
 };
 
-// What an attack has done, as figures without bars.
+// Notes what an attack has done, as figures without bars.
 void NoteTally(const std::string& name, const wire::AttackTally& tally,
                BarResults& results);
 
-// All attacks at once, beside eight streams that want no more than their tokens.
+// All attacks at once, beside eight streams that only want their tokens.
 absl::Status AttackTogether(const ScenarioOptions& options, double seconds,
                             BarResults& results);
 // Standard error that nobody reads.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A server under load whose standard error nobody reads, as of a stopped terminal:
-// nothing waits for it, and what is lost is counted.
+// A server under load whose standard error nobody reads, as with a stopped terminal:
+// nothing waits for it, and lost lines are counted.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ constexpr double kSlower = 0.7;  // share of the calls of the first part in the 
 constexpr double kLosing = 60;   // seconds after which lines must have been lost
 constexpr double kLogGrace = 1;  // seconds
 
-// A FIFO that is full, and stays so.
+// A FIFO that is full, and stays full.
 class FullPipe {
  public:
   static absl::StatusOr<std::unique_ptr<FullPipe>> Make(const std::string& path) {
@@ -90,7 +90,7 @@ absl::Status LeaveLogUnread(const ScenarioOptions& options, double seconds,
                        kSlower);
   const double lost = page.Sum("mnemon_log_lines_total", {"outcome=\"lost\""});
   results.Note("unread-log: lines lost", lost, "");
-  // Sooner, the lines that are written in a second may all wait.
+  // Earlier, all lines written in a second may still be queued.
   if (seconds >= kLosing) {
     results.Exactly("unread-log: no line is counted as lost", lost > 0 ? 0 : 1, 0, "");
   }

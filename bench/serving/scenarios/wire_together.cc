@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All attacks at once beside honest streams: their tokens are right, and come at a
+// All attacks at once beside honest streams, whose tokens are right and come at a
 // quarter of their speed or more.
 #include <sys/resource.h>
 
@@ -18,10 +18,10 @@ namespace {
 
 constexpr int kHonest = 8;
 constexpr int kNice = 10;        // of the attackers
-constexpr double kSpeed = 0.25;  // share of that before
+constexpr double kSpeed = 0.25;  // share of the speed before
 
-// Streams that run for `seconds` and then are cancelled, each on a connection of its
-// own, beginning before `meanwhile` is called.
+// Streams that run for `seconds` and are then cancelled, each with its own connection;
+// they start before `meanwhile` is called.
 std::vector<CallRecord> RunHonest(int port, double seconds,
                                   const std::function<void()>& meanwhile) {
   Connections connections(port, kHonest);
@@ -86,11 +86,11 @@ absl::Status AttackTogether(const ScenarioOptions& options, double seconds,
     Watch watch(attacked->server(), results);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < attacks.size(); ++i) {
-      // Each from addresses of its own.
+      // Each from its own addresses.
       plans[i].source = StrCat("127.0.", 2 + i);
       threads.emplace_back([&, i] {
-        // Of this thread alone. What attackers compute is not to take the cores of the
-        // server and its honest client, as it would not on another machine.
+        // Only this thread. Attackers must not take cores from the server and its
+        // honest client, as they would not on another machine.
         setpriority(PRIO_PROCESS, 0, kNice);
         attacks[i].run(plans[i], tallies[i]);
       });

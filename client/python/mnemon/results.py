@@ -47,7 +47,7 @@ class Introspection(Brief):
     hidden_state: array.array[float]  # [D], what the head multiplies
     memory_reads: list[MemoryRead]  # per layer and head
     update_norms: array.array[float]  # of the change of fast weights, [L, H]
-    state_norms: array.array[float]  # of fast weights behind the step, [L, H]
+    state_norms: array.array[float]  # of fast weights after the step, [L, H]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@
 
 namespace mnemon::device {
 
-// Appends one head of a row, by a warp. Sets a bit of *wrong where not all that it
+// Appends one head of a row; called by a warp. Sets a bit of *wrong if not all that it
 // wrote is finite.
 MNEMON_DEVICE void AppendHead(const AppendCall& call, int64_t r, int64_t h,
                               uint32_t* wrong) {
@@ -18,7 +18,7 @@ MNEMON_DEVICE void AppendHead(const AppendCall& call, int64_t r, int64_t h,
   float* const keys = place.block + call.key_offset + at * kBlockPositions + place.slot;
   float* const values =
       place.block + call.value_offset + at * kBlockPositions + place.slot * call.width;
-  float doubt = 0;  // NaN where a number is not finite
+  float doubt = 0;  // NaN if a number is not finite
   for (int64_t i = Lane(); i < call.width; i += kWarp) {
     doubt += NotFinite(key[i]) + NotFinite(value[i]);
     keys[i * kBlockPositions] = key[i];

@@ -2,8 +2,8 @@
 // Attend of calls.h on a device. All threads of a block call it; the block is the
 // share's worker. A team of warps computes a group of kGroupBlocks blocks for one head
 // of one row: half a warp the scores of a block, two threads a column of the values,
-// one its even and one its odd positions. So a row with many keys is shared by teams of
-// all blocks. The last of them combines the groups. C++17.
+// one its even and one its odd positions. A row with many keys is thus shared by teams
+// of all blocks. The last team combines the groups. C++17.
 #pragma once
 
 #include "model/blocks/attention/append_cuda.h"
@@ -11,7 +11,8 @@
 
 namespace mnemon::device {
 
-// Where the groups of a row meet, in global memory, the same for all blocks.
+// Global memory through which the teams of a row exchange groups; the same for all
+// blocks.
 struct AttendScratch {
   // [rows + 1]: the sum of KeyGroups over the rows before, then over all of them.
   const int64_t* first_group = nullptr;
@@ -19,21 +20,21 @@ struct AttendScratch {
   uint32_t* arrived = nullptr;  // [rows H], zeros; a call leaves them so
 };
 
-// The append of what rows attend to, where no row attends to what another appends, nor
-// a head to what another head's does.
+// Append of the keys and values that rows attend to, if no row attends to what another
+// row appends, nor a head to what another head does.
 struct AttendAppend {
   const AppendCall* call = nullptr;  // null: it was done before
-  uint32_t* wrong = nullptr;         // as of Append
+  uint32_t* wrong = nullptr;         // see Append
 };
 
-// `groups`: those of all rows together. Of each its values' sum, [K], its maximum and
+// `groups`: of all rows together. Each has the sum of its values [K], its maximum and
 // its total of weights.
 inline constexpr int64_t AttendScratchFloats(const AttendCall& call, int64_t groups) {
   return groups * call.heads * (call.width + 2);
 }
 
-// Shared memory of a team: the scores of a group, where its blocks are, the query, two
-// sums for each column, and what the warps tell each other.
+// Shared memory of a team: the scores of a group, the addresses of its blocks, the
+// query, two sums for each column, and what the warps exchange.
 inline constexpr int64_t AttendTeamFloats(const AttendCall& call) {
   constexpr int64_t kPointer = 2;  // floats
   static_assert(sizeof(void*) == 2 * sizeof(float), "of a block");
@@ -45,7 +46,7 @@ inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
 
 class AttendUnit {
  public:
-  // `values`: memory for the group's values, where there is enough; or none.
+  // `values`: memory for the group's values if there is enough, or null.
   MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendAppend& append,
                            const AttendScratch& scratch, int64_t row, int64_t head,
                            int team, float* shared, const SharedFloats& values)
@@ -62,7 +63,7 @@ class AttendUnit {
         weights_(shared),
         values_(values) {}
 
-  // Group number `number` of the row's, by a team.
+  // Computes group `number` of the row; called by a team.
   MNEMON_DEVICE void Run(int64_t number) {
     const int64_t first = range_.first / kBlockPositions;
     const int64_t group = (first / kGroupBlocks + number) * kGroupBlocks;
@@ -74,7 +75,7 @@ class AttendUnit {
     first_ = range_.first > before ? static_cast<int>(range_.first - before) : 0;
     last_ = static_cast<int>(
         Smaller<int64_t>(range_.last - before, count_ * kBlockPositions - 1));
-    // The unit before has read its own of both before its last barrier.
+    // The previous unit read both before its last barrier.
     if (thread_ < count_)
       blocks()[thread_] = range_.blocks[begin_ + thread_ - range_.base];
     const float* const query_row = call_.query.row(row_) + call_.QueryAt(head_);
@@ -122,7 +123,7 @@ class AttendUnit {
   }
 
  private:
-  // In shared memory.
+  // Pointers to the blocks, in shared memory.
   MNEMON_DEVICE const float** blocks() const {
     return reinterpret_cast<const float**>(weights_ + kGroupBlocks * kBlockPositions);
   }
@@ -134,9 +135,9 @@ class AttendUnit {
   }
   MNEMON_DEVICE float* warps() const { return columns() + 2 * Padded(width_); }
 
-  // In global memory. They are made where they are needed, to keep registers free.
+  // Pointers into global memory, computed on use to save registers.
   MNEMON_DEVICE int64_t at() const { return head_ * call_.width; }
-  // Of the group's keys and values within a block.
+  // Offset of the group's keys and values within a block.
   MNEMON_DEVICE int64_t kept() const { return call_.KeptAt(head_) * kBlockPositions; }
   MNEMON_DEVICE float* out() const { return call_.out.row(row_) + at(); }
   MNEMON_DEVICE float* sums() const {  // [groups][K]
@@ -156,7 +157,7 @@ class AttendUnit {
   }
 
   MNEMON_DEVICE static int Place() { return Lane() % kBlockPositions; }
-  // Of the b-th block of the group.
+  // Whether the row sees a place in the b-th block of the group.
   MNEMON_DEVICE bool Sees(int b, int place) const {
     const int position = b * kBlockPositions + place;
     return position >= first_ && position <= last_;
@@ -192,8 +193,8 @@ class AttendUnit {
     return score;
   }
 
-  // The group's weights, in shared memory, and what was brought there, too; returns the
-  // maximum of its scores.
+  // Sets the group's weights in shared memory and, if `brought`, waits for the values
+  // that are copied there; returns the maximum of the scores.
   MNEMON_DEVICE float SetWeights(bool brought) {
     const int half = thread_ / kBlockPositions, halves = team_ / kBlockPositions;
     float peak = -Infinity();
@@ -215,7 +216,7 @@ class AttendUnit {
     return peak;
   }
 
-  // In any order: where a score is not a number, neither is its weight.
+  // Order does not matter: if a score is not a number, neither is its weight.
   MNEMON_DEVICE static float WarpPeak(float peak) {
     for (int apart = kWarp / 2; apart > 0; apart /= 2) {
       peak = Larger(Shuffle(peak, Lane() ^ apart), peak);
@@ -232,12 +233,13 @@ class AttendUnit {
     }
   }
 
-  // Begins to bring the values to shared memory, [blocks][16][K]; says whether it does.
+  // Starts copying the values to shared memory [blocks][16][K]; returns whether it
+  // does.
   MNEMON_DEVICE bool BringValues() const {
     const int floats = kBlockPositions * width_;
     if (width_ % 4 != 0 || values_.count < int64_t{count_} * floats) return false;
     const int64_t offset = call_.value_offset + kept();
-    // Blocks are alike.
+    // All blocks are aligned alike.
     if (!OnSixteenBytes(blocks()[0] + offset)) return false;
     for (int b = 0; b < count_; ++b) {
       const float* const from = blocks()[b] + offset;
@@ -248,7 +250,7 @@ class AttendUnit {
     return true;
   }
 
-  // `values_of(b)`: those of the b-th block, [16][K].
+  // `values_of(b)` returns the values of the b-th block, [16][K].
   template <class ValuesOf>
   MNEMON_DEVICE float SumOfValues(int column, int odd,
                                   const ValuesOf& values_of) const {
@@ -280,7 +282,7 @@ class AttendUnit {
     return sum;
   }
 
-  // Whether the other groups of the row are there, behind this one.
+  // Whether all other groups of the row are done.
   MNEMON_DEVICE bool IsLast() const {
     Fence();
     TeamBarrier(team_);
@@ -307,7 +309,7 @@ class AttendUnit {
       out()[i] = Flushed(Gated(Combined(sums() + i, width_) * Divide(1.0f, total), i));
     }
   }
-  // By now the peaks are factors.
+  // By now the maxima are factors.
   MNEMON_DEVICE float Combined(const float* of, int64_t stride) const {
     const float* const factors = peaks();
     float sum = 0;
@@ -330,10 +332,10 @@ class AttendUnit {
   const SharedFloats values_;
   int64_t begin_ = 0;         // the group's first block
   int count_ = 0;             // its blocks
-  int first_ = 0, last_ = 0;  // that the row sees, from the group's first position
+  int first_ = 0, last_ = 0;  // seen positions, relative to the group's first
 };
 
-// The last row that begins at `group` or before.
+// The last row that begins at or before `group`.
 MNEMON_DEVICE int64_t RowOfGroup(const int64_t* first_group, int64_t rows,
                                  int64_t group) {
   int64_t row = 0;
@@ -344,8 +346,8 @@ MNEMON_DEVICE int64_t RowOfGroup(const int64_t* first_group, int64_t rows,
   return row;
 }
 
-// `shared`: AttendFloats. `values`: more of it, which a block with one group of one
-// head uses; or none.
+// `shared`: AttendFloats. `values`: more shared memory, used by a block with one group
+// of one head, or null.
 MNEMON_DEVICE void Attend(const AttendCall& call, const AttendAppend& append,
                           Share share, float* shared, const SharedFloats& values,
                           const AttendScratch& scratch) {
@@ -357,7 +359,7 @@ MNEMON_DEVICE void Attend(const AttendCall& call, const AttendAppend& append,
   }
   const int64_t units = scratch.first_group[call.rows] * call.heads;
   const int64_t end = share.end(units);
-  // A block that has one unit is its team.
+  // A block with a single unit is its team.
   const int team = end - share.begin(units) == 1
                        ? ThreadCount()
                        : ColumnTeam(call.width, ThreadCount());

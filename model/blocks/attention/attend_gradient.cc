@@ -9,7 +9,7 @@ namespace {
 // Queries of a block: two tiles of a product.
 constexpr int64_t kBlock = 24;
 
-// One below the other, rows in whole panels.
+// Concatenated rows, padded to whole panels.
 template <class Real>
 void Gather(RowsOfReal<const Real> first, int64_t first_rows,
             RowsOfReal<const Real> second, int64_t second_rows, int64_t width,
@@ -81,17 +81,17 @@ class Attention {
   }
 
  private:
-  // Some queries and the keys that any of them sees, from a multiple of 16 on.
+  // Some queries and the keys that any of them sees, starting at a multiple of 16.
   struct Block {
     Part queries, keys;
-    // Where positions are relative: those that may be read, in whole panels.
+    // With relative positions: the distances that may be read, in whole panels.
     Part distances;
   };
 
   bool masked() const { return head_.dropout.mask != nullptr; }
   bool relative() const { return head_.relative != nullptr; }
   bool capped() const { return head_.cap > 0; }
-  // With room for what rows read before and behind the distances that there are.
+  // Includes room for what rows read before and after the existing distances.
   int64_t RelativeStride() const {
     return kMargin + WholePanels(shape_.keys()) + WholePanels(kBlock) +
            2 * kColumnPanel;
@@ -111,16 +111,16 @@ class Attention {
     return block;
   }
 
-  // The place of the distance from query i to key j among farthest .. 0.
+  // Index of the distance from query i to key j among farthest .. 0.
   int64_t Distance(int64_t i, int64_t j) const {
     return shape_.farthest() - (shape_.memory + i - j);
   }
-  // Where the row of query i of the block has the key that the block begins with.
+  // Offset in the row of query i of the block of the block's first key.
   int64_t RelativeBegin(const Block& block, int64_t i) const {
     return Distance(i, block.keys.begin) - block.distances.begin;
   }
-  // The place of the block's first distance in a row of `relative`: of the keys that
-  // are not seen up to kBlock + 14 lie before it.
+  // Offset of the block's first distance in a row of `relative`. Up to kBlock + 14 keys
+  // that are not seen come before it.
   static constexpr int64_t kMargin = 48;
   Real* RelativeRow(const Block& block, int64_t i) const {
     return scratch_.relative.data() + (i - block.queries.begin) * RelativeStride() +
@@ -130,7 +130,7 @@ class Attention {
     return rows.data() + (i - block.queries.begin) * score_stride_;
   }
 
-  // q + u and, where positions are relative, q of a block.
+  // Loads q + u and, with relative positions, q of a block.
   void LoadQueries(const Block& block) {
     for (int64_t i = block.queries.begin; i < block.queries.end; ++i) {
       const int64_t at = (i - block.queries.begin) * stride_;
@@ -182,7 +182,7 @@ class Attention {
             .keys = block.keys.size()};
   }
 
-  // The mask of query i, of the block's keys.
+  // Mask of query i over the block's keys.
   const float* Mask(const Block& block, int64_t i) {
     MaskPlace place = head_.dropout.place;
     place.position += i;
@@ -267,7 +267,7 @@ class Attention {
                                .out_stride = dquery.stride});
     if (!relative()) return;
 
-    // By distance.
+    // Sums by distance.
     const Part distances = block.distances;
     for (int64_t i = first; i < block.queries.end; ++i) {
       Real* const by_distance = RelativeRow(block, i);
@@ -310,7 +310,7 @@ class Attention {
   const AttentionHead<Real>& head_;
   const AttentionShape& shape_;
   AttentionScratch<Real>& scratch_;
-  const int64_t stride_;        // of rows of a head's width
+  const int64_t stride_;        // of rows of a head
   const int64_t score_stride_;  // of rows of keys
 };
 

@@ -3,10 +3,10 @@
 // Need", equation 1; relative positions as in "Transformer-XL", section 3.3, with
 // learned tables):
 //   s(i,j) = c ((q_i + u).k_j + q_i.R[d] + S[d]) - slope |d|,   d = M + i - j
-// capped where there is a cap,
+// capped if there is a cap,
 //   o_i = sum_j drop(softmax_j(s_i))_j v_j
-// In blocks of queries: of the weights, only two numbers per query are kept, and the
-// backward pass computes them again.
+// Computed in blocks of queries: only two numbers per query are kept of the weights;
+// the backward pass recomputes them.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 
 namespace mnemon {
 
-// Which keys the queries of a sequence see: M of memory, then its own T.
+// Keys that the queries of a sequence see: M of memory, then its own T.
 struct AttentionShape {
   int64_t queries = 0;  // T
   int64_t memory = 0;   // M
   int64_t width = 0;    // K
   bool causal = true;
-  int64_t reach = 0;  // keys before its own that a query sees, where causal
+  int64_t reach = 0;  // if causal: keys before its own that a query sees
 
   int64_t keys() const { return memory + queries; }
-  // Those that query i sees.
+  // Keys that query i sees.
   Part Seen(int64_t i) const {
     if (!causal) return {0, keys()};
     return {std::max<int64_t>(0, memory + i - reach), memory + i + 1};
@@ -44,13 +44,13 @@ struct RelativeHead {
   AlignedVector<Real> bias;          // S [farthest + 1]
   const Real* query_bias = nullptr;  // u [K]
 
-  // Of one head, those rows of R [rows, H, K] and S [rows, H]; where `biases` is null,
-  // S = u.R. Rows below 0 are 0.
+  // Loads the rows of one head from R [rows, H, K] and S [rows, H]; S = u.R if `biases`
+  // is null. Rows below 0 are 0.
   void Load(const Real* keys, const Real* biases, const Real* u, int64_t heads,
             int64_t head, int64_t width, Part rows);
 };
 
-// Masks of dropout of one head and sequence.
+// Dropout masks of one head and sequence.
 struct AttentionDropout {
   const DropoutMask* mask = nullptr;  // null: none
   MaskPlace place;                    // of query 0
@@ -61,7 +61,7 @@ struct AttentionScratch {
   PackedOperand<Real> keys, values;            // transposed [K, J]
   AlignedVector<Real> key_rows, value_rows;    // [J, K], rows in whole panels
   AlignedVector<Real> dkeys, dvalues;          // likewise
-  AlignedVector<Real> queries, plain_queries;  // of a block: with u and without
+  AlignedVector<Real> queries, plain_queries;  // of a block, with u and without
   AlignedVector<Real> scores, kept, dscores;   // [queries of a block, J]
   AlignedVector<Real> relative;                // [queries of a block, distances]
   AlignedVector<Real> slopes;                  // [J], of a query's capped scores
@@ -89,16 +89,16 @@ struct AttentionHead {
 template <class Real>
 void AttentionForward(const AttentionHead<Real>& head, AttentionScratch<Real>& scratch);
 
-// Where the gradients go; `drelative` begins with zeros.
+// Destinations of the gradients; `drelative` is initially zero.
 template <class Real>
 struct AttentionGradients {
   RowsOfReal<const Real> dout;                  // [T, K]
   RowsOfReal<Real> dquery;                      // [T, K]
   RowsOfReal<Real> dmemory_key, dmemory_value;  // [M, K]; null data: not wanted
   RowsOfReal<Real> dkey, dvalue;                // [T, K]
-  bool adds = false;  // those of keys and values, to what another head's have left
-  // Where positions are relative: of q + u; of R and S, by distance as in RelativeHead,
-  // `drelative_bias` with a stride of its own.
+  bool adds = false;  // keys and values: add to the gradients of other heads
+  // With relative positions: the gradients of q + u, and of R and S by distance as in
+  // RelativeHead; `drelative_bias` has a stride of its own.
   RowsOfReal<Real> dbiased_query;   // [T, K]
   RowsOfReal<Real> drelative;       // [farthest + 1, K]
   RowsOfReal<Real> drelative_bias;  // [farthest + 1, 1]

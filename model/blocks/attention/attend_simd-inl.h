@@ -20,17 +20,17 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Most rows of one session that share what is read: as the registers hold.
+// Most rows of one session that share reads, limited by registers.
 constexpr int kSharedRows = kParts == 1 ? 4 : 2;
 
-// Some rows of one session, some heads of each. Block by block over the heads, whose
-// keys lie side by side: long stretches are what memory delivers fast.
+// Some rows of one session, some heads of each. Works block by block over the heads,
+// whose keys are contiguous: memory delivers long stretches fast.
 template <int kRows>
 class AttendTile {
  public:
   static constexpr int64_t kHeads = kAttendUnits / kRows;
 
-  // `heads` <= kHeads from `head` on.
+  // `heads` <= kHeads heads, starting at `head`.
   AttendTile(const AttendCall& call, int64_t row, int64_t head, int64_t heads,
              float* scratch)
       : call_(call), heads_(heads), low_(call.key_ranges[row].first) {
@@ -45,7 +45,7 @@ class AttendTile {
         Fetch(unit.query, call.width);
         unit.scores = scratch;
         unit.odd = scratch + kGroupBlocks * kBlockPositions;
-        unit.even = unit.odd;  // the first group's is behind it
+        unit.even = unit.odd;  // the first group's comes after it
         out_[h][r] = call.out.row(row + r) + unit.at;
         scratch += AttendUnitFloats(call.width, call.groups);
         low_ = std::min(low_, unit.key_range->first);
@@ -77,7 +77,7 @@ class AttendTile {
   }
 
  private:
-  // Blocks of a group that each row sees, and those of which all rows see everything.
+  // Finds the blocks of a group that each row sees, and those that all rows see whole.
   void FindBlocks(int64_t first) {
     const int64_t last = first + kGroupBlocks;
     common_begin_ = first;
@@ -87,10 +87,10 @@ class AttendTile {
       const auto in_group = [&](int64_t block) {
         return std::clamp(block, first, last);
       };
-      const int64_t behind = key_range.last / kBlockPositions + 1;
+      const int64_t past = key_range.last / kBlockPositions + 1;
       const bool any = key_range.first <= key_range.last;
       begin_[r] = in_group(key_range.first / kBlockPositions);
-      end_[r] = any ? in_group(behind) : begin_[r];
+      end_[r] = any ? in_group(past) : begin_[r];
       common_begin_ =
           std::max(common_begin_,
                    in_group((key_range.first + kBlockPositions - 1) / kBlockPositions));
@@ -100,8 +100,8 @@ class AttendTile {
     common_end_ = std::max(common_begin_, common_end_);
   }
 
-  // Calls alone(h, r, begin, end) for what a row sees before the common blocks and
-  // behind them, together(h, begin, end) for the common ones.
+  // Calls alone(h, r, begin, end) for what a row sees before and after the common
+  // blocks, together(h, begin, end) for the common blocks.
   template <class Alone, class Together>
   void Walk(const Alone& alone, const Together& together) {
     constexpr int64_t kStep = kRows == 1 ? 4 : kGroupBlocks;
@@ -133,7 +133,7 @@ class AttendTile {
          });
   }
 
-  // Scores of blocks begin .. end-1 become weights, e^(score - maximum).
+  // Turns scores of blocks begin .. end-1 into weights, e^(score - maximum).
   void Weigh(AttendUnit& unit, int64_t begin, int64_t end) {
     const float most = Max16(unit.peak);
     V16 total = Zero16();
@@ -167,7 +167,7 @@ class AttendTile {
     }
   }
 
-  // Combines the groups of a unit; zeros where there are none. With one of them the
+  // Combines the groups of a unit; zeros if there are none. With a single group the
   // factor would be 1.
   void Finish(const AttendUnit& unit, float* out) {
     const int64_t width = call_.width, size = AttendGroupFloats(width);
@@ -191,7 +191,7 @@ class AttendTile {
     }
   }
 
-  // Adds the groups up in the first one; returns the total of the weights.
+  // Sums the groups into the first; returns the total of the weights.
   float Combine(float* first, int64_t groups) {
     const int64_t width = call_.width, size = AttendGroupFloats(width);
     const int64_t facts = size - 16;
@@ -222,7 +222,7 @@ class AttendTile {
   int64_t common_begin_ = 0, common_end_ = 0;
 };
 
-// How many rows from `row` on are the same session's.
+// Number of rows from `row` on that belong to the same session.
 HWY_INLINE int64_t RowsOfSession(const AttendCall& call, int64_t row) {
   const KeyRange* const key_ranges = call.key_ranges + row;
   int64_t count = 1;
@@ -233,7 +233,7 @@ HWY_INLINE int64_t RowsOfSession(const AttendCall& call, int64_t row) {
   return count;
 }
 
-// Units begin .. end-1 of the `rows` rows of a session, head by head.
+// Computes units begin .. end-1 of the `rows` rows of a session, head by head.
 HWY_INLINE void AttendSession(const AttendCall& call, int64_t row, int64_t rows,
                               int64_t begin, int64_t end, float* scratch) {
   if (rows == 1) {
@@ -259,8 +259,8 @@ HWY_INLINE void AttendSession(const AttendCall& call, int64_t row, int64_t rows,
   }
 }
 
-// A unit is a row and head. Those of a session go head by head, so that each worker
-// reads the keys and values of other heads.
+// A unit is a row and a head. The units of a session are ordered by head, so that each
+// worker reads the keys and values of other heads.
 void Attend(const AttendCall& call, Share share, float* scratch) {
   const int64_t units = call.rows * call.heads;
   const int64_t begin = share.begin(units), end = share.end(units);

@@ -79,7 +79,7 @@ at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
   } else {
     scores = at::bmm(q * scale, k.transpose(1, 2));
   }
-  // Not all of autocast's devices leave bfloat16 here by themselves.
+  // Some devices of autocast do not return bfloat16 here by themselves.
   const at::Tensor weights =
       at::softmax(scores, -1, at::toOpMathType(scores.scalar_type()));
   return mask.empty.defined() ? weights.masked_fill(mask.empty, 0.0) : weights;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Multi-head attention of a run of queries over cached keys ("Attention Is All You
-// Need", equation 1), with relative positions ("Transformer-XL", section 3.3) where
-// wanted. Heads are the outer part of the batch, so that per-head tables need no copy.
+// Need", equation 1), optionally with relative positions ("Transformer-XL", section
+// 3.3). Heads are the outer part of the batch, so that per-head tables need no copy.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace mnemon {
 
 // x [B, T, D] -> [H*B, T, K].
 at::Tensor SplitHeads(const at::Tensor& x, int64_t heads);
-// Of G heads [G*B, J, K], each for as many as share it -> [H*B, J, K].
+// Repeats each of G heads for all heads that share it: [G*B, J, K] -> [H*B, J, K].
 at::Tensor ShareHeads(const at::Tensor& x, int64_t groups, int64_t sharing);
 // x [H*B, T, K] -> [B, T, D].
 at::Tensor MergeHeads(const at::Tensor& x, int64_t heads);
@@ -32,15 +32,15 @@ at::Tensor CausalMask(int64_t queries, int64_t keys, int64_t reach,
 at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
                           const at::Tensor& relative_bias, int64_t keys);
 
-// What a call adds to attention scores, and which queries see no key at all.
+// What is added to the attention scores of a call, and queries that see no key.
 struct ScoreMask {
   at::Tensor bias;   // [T, J] or [H*B, T, J]; undefined: nothing
   at::Tensor empty;  // [T, 1] or [H*B, T, 1], boolean; undefined: no such query
-  double cap = 0;    // cap tanh(score / cap) ahead of that; 0: none
+  double cap = 0;    // first: cap tanh(score / cap); 0: none
 };
 
-// softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key. Float32 where
-// the scores are in bfloat16.
+// softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key. Float32 if the
+// scores are in bfloat16.
 //   q [H*B, T, K], k [H*B, J, K] -> [H*B, T, J]
 at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
                             const ScoreMask& mask);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operations of attention to a session's keys and values, on rows: see
+// Calls of attention to a session's keys and values, on rows: see
 // model/compute/kernels.h. C++17, for nvcc.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace mnemon {
 
-// Windows of different lengths in one model, at most; none is one, too.
+// Most distinct window lengths in a model; no window counts as one.
 inline constexpr int kMostReaches = 2;
 
 // Scaled dot-product attention of each row and head over its range of keys:
@@ -18,10 +18,10 @@ inline constexpr int kMostReaches = 2;
 // or cap tanh(scale q.k_j),
 //   out = sum_j softmax(s)_j v_j [* sigmoid(gate)]
 // Within a block keys are columns [G K][16], values rows, group by group [G][16][K],
-// and f, which is there with G = H alone, columns [H][16].
+// and f (only if G = H) columns [H][16].
 struct AttendCall {
   int64_t rows = 0;
-  int32_t reach = 0;    // which of kMostReaches its key ranges are of
+  int32_t reach = 0;    // which of kMostReaches its key ranges belong to
   int64_t heads = 0;    // H
   int64_t sharing = 1;  // heads of a group, which share keys and values: H / G
   int64_t width = 0;    // K of a head
@@ -32,34 +32,34 @@ struct AttendCall {
   int64_t gate_offset = 0;      // from a head's query to its gate [K]; 0: none
   Rows out;                     // [rows, H K]
   const KeyRange* key_ranges = nullptr;
-  int64_t groups = 0;      // the most of KeyGroups over the rows
+  int64_t groups = 0;      // maximum of KeyGroups over the rows
   int64_t key_offset = 0;  // floats from the start of a block
   int64_t value_offset = 0;
   int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
   // R^T [H][K][table_rows], S^T [H][table_rows]; null: none. Row z is distance 0.
-  // 15 floats before and behind each table may be read.
+  // 15 floats before and after each table may be read.
   const float* relative_key = nullptr;
   const float* relative_bias = nullptr;
   int64_t table_rows = 0;
   int64_t zero_row = 0;
   const float* slopes = nullptr;  // [H]; null: none
 
-  // Where a head's query begins in a row.
+  // Offset of a head's query within a row.
   constexpr int64_t QueryAt(int64_t head) const {
     return head / sharing * group_stride + head % sharing * Padded(width);
   }
-  // Where its group's keys and values begin among a position's [G K].
+  // Offset of its group's keys and values within a position's [G K].
   constexpr int64_t KeptAt(int64_t head) const { return head / sharing * width; }
 };
 
-// Norms and turns queries and keys in place, ahead of Append and Attend: of each head
+// Norms and rotates queries and keys in place, before Append and Attend. For each head
 //   z = norm(x);  y_i = z_i c - z_{i+half} s,  y_{i+half} = z_{i+half} c + z_i s
-// over the first `angles.turns` numbers, half of it, with c and s of the row's position
-// times `magnitude`.
+// over the first `angles.turns` numbers (half = turns / 2), with c and s of the row's
+// position times `magnitude`.
 struct TurnCall {
   int64_t rows = 0;
   int64_t groups = 0;
-  int64_t queries = 1;  // of a group; its key, where there is one, lies behind
+  int64_t queries = 1;  // of a group; its key, if any, comes after them
   bool key = true;
   int64_t width = 0;              // K
   int64_t group_stride = 0;       // from a group's first query to the next group's
@@ -70,20 +70,20 @@ struct TurnCall {
   Rows heads;                          // [rows]
 
   constexpr int64_t group_heads() const { return queries + (key ? 1 : 0); }
-  // Where a group's `index`-th head begins in a row.
+  // Offset of a group's `index`-th head within a row.
   constexpr int64_t HeadAt(int64_t group, int64_t index) const {
     return group * group_stride + index * Padded(width);
   }
 };
 
-// Where one row's key, value and folded bias go: a block and the place within it.
+// Destination of a row's key, value and folded bias: a block and a place within it.
 struct Place {
   float* block = nullptr;
   int64_t slot = 0;  // 0 .. 15
 };
 
-// Writes keys as columns, values as rows, and f = u.k per head. Says whether all that
-// it wrote is finite.
+// Writes keys as columns, values as rows, and f = u.k per head. Returns whether all
+// that it wrote is finite.
 struct AppendCall {
   int64_t rows = 0;
   int64_t heads = 0;  // of keys and values: G
@@ -98,9 +98,9 @@ struct AppendCall {
   const float* query_bias = nullptr;  // u [H K]
 };
 
-// Rows and heads of attention that a worker computes side by side, and what each needs:
-// scores of a group, a sum over odd positions, and the result of each group: a sum, the
-// maximum and the total of the weights.
+// Rows and heads of attention that a worker computes at a time, and the scratch of
+// each: scores of a group, a sum over odd positions, and the result of each group: a
+// sum, the maximum and the total of the weights.
 inline constexpr int64_t kAttendUnits = 4;
 inline int64_t AttendGroupFloats(int64_t width) { return (width + 15) / 16 * 16 + 16; }
 inline int64_t AttendUnitFloats(int64_t width, int64_t groups) {
@@ -109,7 +109,7 @@ inline int64_t AttendUnitFloats(int64_t width, int64_t groups) {
 inline int64_t ScratchFloats(const AttendCall& call) {
   return kAttendUnits * AttendUnitFloats(call.width, call.groups);
 }
-// Those of groups begin .. end-1 alone.
+// The call restricted to groups begin .. end-1.
 inline TurnCall GroupsOf(TurnCall call, Part groups) {
   call.groups = groups.size();
   call.heads.data += call.HeadAt(groups.begin, 0);

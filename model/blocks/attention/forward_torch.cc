@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 
-// How many keys before itself a query sees.
+// Number of earlier keys that a query sees.
 int64_t ReachOf(const Attention& a) {
   return a.window && !a.whole_segments ? *a.window : kAny;
 }
@@ -30,7 +30,7 @@ at::Tensor Kept(int64_t kept, const at::Tensor& all) {
   return all.size(1) <= kept ? all : all.narrow(1, all.size(1) - kept, kept);
 }
 
-// `z`: the inputs of the queries, which gates are made of.
+// `z`: the inputs of the queries, from which gates are computed.
 AttentionOutput Finish(const Attention& a, const NamedTensors& weights,
                        const std::string& base, const at::Tensor& z,
                        const Attended& attended) {
@@ -85,7 +85,7 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
     call.next.push_back(Kept(call.kept, source.detach()).contiguous());
   }
   const at::Tensor z = Normed(source, norm);
-  // Behind the projection [B, T, heads K]: with their norms and positions.
+  // Result of a projection [B, T, heads K], with norms and positions applied.
   const auto turned = [&](const char* part, int64_t heads, const Norm& norm,
                           const at::Tensor& rows) {
     if (!a.turns()) return rows;
@@ -95,11 +95,11 @@ AttentionOutput Forward(const Attention& a, const NamedTensors& weights,
     if (a.rotary() != nullptr) y = Turned(*a.rotary(), y, call.position);
     return y.flatten(2);
   };
-  // Keys or values so far [H*B, J, K]: of carried rows, or of carried inputs.
+  // Keys or values so far [H*B, J, K], from carried rows or carried inputs.
   const auto rows = [&](const char* part, size_t entry) {
     at::Tensor all = Linear(z, weights.Map(base + part));
     if (!inputs) {
-      // The carry keeps the type of the weights, autocast or not.
+      // The carry keeps the type of the weights, even under autocast.
       all = all.to(z.scalar_type());
       if (entry == 0) all = turned(".key_norm", a.groups, a.key_norm, all);
       if (!call.carried.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention to the past, or to whole sequences, in sequence forms: see settings.h.
+// Attention to the past, or to whole sequences, in sequence forms; see settings.h.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace mnemon {
 
-// FAILED_PRECONDITION: a call of `time` tokens at `position` reaches beyond the tables
-// of relative positions.
+// FAILED_PRECONDITION if a call of `time` tokens at `position` reaches beyond the
+// tables of relative positions.
 absl::Status CheckReach(const Attention& attention, int64_t position, int64_t time);
 
-// Which keys the queries of whole sequences x [B, T, D] see; `given`, where it is
-// defined, in place of the model's own mask: see MakeScoreMask.
+// Keys that the queries of whole sequences x [B, T, D] see. `given`, if defined,
+// replaces the model's own mask: see MakeScoreMask.
 absl::StatusOr<ScoreMask> WholeMask(const Attention& attention, const at::Tensor& given,
                                     const at::Tensor& x);
 
@@ -34,12 +34,12 @@ struct AttentionOutput {
 AttentionOutput Forward(const Attention& attention, const NamedTensors& weights,
                         const std::string& base, const NormTensors& norm,
                         const at::Tensor& x, const BlockCall& call);
-// Of whole sequences, under a mask of WholeMask.
+// Attention over whole sequences, with a mask from WholeMask.
 AttentionOutput ForwardWhole(const Attention& attention, const NamedTensors& weights,
                              const std::string& base, const NormTensors& norm,
                              const at::Tensor& x, const ScoreMask& mask,
                              const Dropout& drop);
-// The maps of the attention notebook: of x as it is. [B, H, T, T].
+// Maps of the attention notebook, computed from x itself. [B, H, T, T].
 at::Tensor NotebookMap(const Attention& attention, const NamedTensors& weights,
                        const std::string& base, const at::Tensor& x,
                        const ScoreMask& mask);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An attention sub-layer in training: x + drop(Wo Attend(norm(x)) + bo), over the
-// tokens of a batch and what was kept of those before it.
+// tokens of a batch and the memory kept of earlier tokens.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,28 @@
 
 namespace mnemon {
 
-// What a layer keeps for the tokens that follow.
+// What a layer keeps for later tokens.
 enum class AttentionMemory : uint8_t {
   kNone,    // nothing: whole sequences
-  kKeys,    // keys and values, which are given as they are
+  kKeys,    // keys and values, as they are
   kInputs,  // inputs, which are normed and projected anew and get no gradient: only
             // the norm and the projections do, through MemorySums
 };
 
-// What the blocks of all layers of a model have in common.
+// Settings shared by the blocks of all layers of a model.
 struct AttentionOptions {
   AttentionMemory memory = AttentionMemory::kNone;
   int64_t most_memory = 0;  // rows kept of each sequence
-  int64_t most_keys = 0;    // that a batch may have
+  int64_t most_keys = 0;    // most keys of a batch
   bool causal = true;
-  int64_t reach = 0;     // keys before its own that a query sees, where causal
-  int64_t zero_row = 0;  // of the tables, distance 0; where positions are relative
-  std::vector<double> slopes;  // of ALiBi, of each head; empty: none
+  int64_t reach = 0;           // if causal: keys before its own that a query sees
+  int64_t zero_row = 0;        // of the tables, for distance 0; with relative positions
+  std::vector<double> slopes;  // of ALiBi, by head; empty: none
   double scale = 1;            // of scores
   double cap = 0;              // of scores; 0: none
 };
 
-// Rows that the blocks of all layers use in turn.
+// Buffers that the blocks of all layers share, one after the other.
 template <class Real>
 struct AttentionBlockRows {
   Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
@@ -63,8 +63,8 @@ class AttentionBlock final : public MixerBlock<Real> {
  public:
   using CarryEntry = typename PassCarry<Real>::Entry;
 
-  // `shared` by all blocks with such heads. In a model of `context` positions, whose
-  // carry has as many rows as a window where `ring`, else all.
+  // `shared` belongs to all blocks with such heads. For a model of `context` positions;
+  // its carry has as many rows as a window if `ring`, else all.
   AttentionBlock(const Attention& attention, const BlockPlace& place, bool whole,
                  int64_t context, bool ring, const FlatLayout& layout,
                  std::shared_ptr<AttentionBlockRows<Real>> shared);
@@ -101,13 +101,13 @@ class AttentionBlock final : public MixerBlock<Real> {
   bool projects_memory() const {
     return options_.memory == AttentionMemory::kInputs && memory_.count > 0;
   }
-  // Where the sums of a projection of memories lie: 0 of keys, 1 of values.
+  // Sums of a projection of memories: 0 for keys, 1 for values.
   NormedSums<Real> MemorySums(Real* sums, int projection) const;
   AttentionShape Shape(const PassStep<Real>& step) const;
-  // Of the tables, those of distances farthest .. 0.
+  // Rows of the tables for distances farthest .. 0.
   Part TableRows(const PassStep<Real>& step) const;
   AttentionHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head);
-  // The last rows [width] of the memory `before` and the batch, of each sequence.
+  // The last rows [width] of each sequence's memory `before` and batch.
   CarryEntry LastRows(const PassStep<Real>& step, int64_t width,
                       RowsOfReal<const Real> before, RowsOfReal<const Real> rows) const;
 
@@ -122,10 +122,10 @@ class AttentionBlock final : public MixerBlock<Real> {
     HeadTurn<Real> query, key;
   } turns_;
   SubLayerEnd<Real> end_;
-  std::optional<RelativeTables<Real>> tables_;  // where positions are relative
+  std::optional<RelativeTables<Real>> tables_;  // with relative positions
   Slab<Real> queries_, mixed_;                  // [rows, H K]
   Slab<Real> keys_, values_;                    // [rows, G K]
-  // Of the batch: rows of each sequence, of keys and values or of inputs.
+  // Memory of the batch: rows of keys and values, or of inputs, per sequence.
   struct {
     int64_t count = 0;  // M
     RowsOfReal<const Real> given_keys, given_values, inputs;

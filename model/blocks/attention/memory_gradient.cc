@@ -80,7 +80,7 @@ void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positi
 
 template <class Real>
 int64_t FeedbackAttention<Real>::RelativeStride() const {
-  // Rows begin up to 15 before the positions, and whole panels are read behind them.
+  // Rows begin up to 15 before the positions, and whole panels are read after them.
   return WholePanels(farthest_) + 2 * kColumnPanel;
 }
 
@@ -290,7 +290,7 @@ void FeedbackAttention<Real>::MixBackward(const PassStep<Real>& step,
                                  .b = {memory.key_rows(b, h, token.base), row_stride_},
                                  .out = dquery_.rows(row, column).data,
                                  .out_stride = 0});
-      // So far that of q + u.
+      // So far the gradient of q + u.
       Real* const sum = dtables_.query_bias.rows(b, column).data;
       AddScaled<Real>(head_width_, 1, dquery_.rows(row, column).data, sum, sum);
     }
@@ -365,7 +365,7 @@ void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, int64_t count
           row_stride_);
       add(dscores, stride, block, scratch.biased_queries.data() + place * row_stride_,
           memory.dkeys(b, h, first.base), row_stride_);
-      // By distance: those of the last token come first.
+      // In the order of distances: those of the last token come first.
       Real* const bias = dtables_.biases.rows(b * heads_ + h).data + (farthest_ - most);
       for (int64_t i = 0; i < count; ++i) {
         const int64_t n = first.positions + i;
@@ -395,7 +395,7 @@ void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step,
           dtables_.bias_rows.rows(b * farthest_ + e).data[h] = dbias[e];
           continue;
         }
-        // S = u.R: its gradients are those of both.
+        // S = u.R: its gradients contribute to both.
         Real* const dkey = dtables_.keys.rows(b * farthest_ + e, h * head_width_).data;
         AddScaled(head_width_, dbias[e], u, dkey, dkey);
         AddScaled(head_width_, dbias[e], tables_.head(h).rows.data() + e * row_stride_,

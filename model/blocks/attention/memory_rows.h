@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Keys and values of a growing memory, of all sequences and heads, as its readers need
-// them, and their gradients, which readers add to.
+// Keys and values of a growing memory for all sequences and heads, laid out for its
+// readers, and their gradients, to which readers add.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace mnemon {
 template <class Real>
 class MemoryRows {
  public:
-  // Room for `count` positions of `sequences` x `heads` memories of vectors of `width`.
-  // May throw std::bad_alloc.
+  // Allocates `count` positions for `sequences` x `heads` memories of vectors of
+  // `width`. May throw std::bad_alloc.
   void Reserve(int64_t sequences, int64_t heads, int64_t width, int64_t count,
                bool gradients);
 
@@ -22,13 +22,13 @@ class MemoryRows {
   // [heads width].
   void Set(int64_t sequence, int64_t head, int64_t j, const Real* key,
            const Real* value);
-  // Gradients of one memory become zero.
+  // Sets the gradients of one memory to zero.
   void ClearGradients(int64_t sequence, int64_t head);
-  // Those at position j of one memory, to their places in [heads width].
+  // Copies the gradients at position j of one memory to their places in [heads width].
   void CopyGradients(int64_t sequence, int64_t head, int64_t j, Real* dkey,
                      Real* dvalue) const;
 
-  // Of one memory from position `base` on, a multiple of kColumnPanel: transposed
+  // Keys of one memory from position `base` on, a multiple of kColumnPanel: transposed
   // [width, count] for products with a vector, and rows [count, stride()].
   RightOperand<Real> keys(int64_t sequence, int64_t head, int64_t base) const {
     return Panels(keys_, sequence, head, base);
@@ -63,7 +63,7 @@ class MemoryRows {
   }
 
   int64_t heads_ = 0, width_ = 0;
-  int64_t count_ = 0;   // positions in whole panels
+  int64_t count_ = 0;   // positions, padded to whole panels
   int64_t stride_ = 0;  // of rows
   bool gradients_ = false;
   AlignedVector<Real> keys_, values_;          // [.., count / 16, width, 16]

@@ -51,7 +51,7 @@ template <class Real>
 void OutputGate<Real>::Backward(Part rows, RowsOfReal<const Real> y,
                                 RowsOfReal<Real> dy) {
   if (!map_) return;
-  AlignedVector<Real> factor;  // y, which is still needed, then its gradient
+  AlignedVector<Real> factor;  // y while it is needed, then its gradient
   Grow(factor, WholePanels(width_));
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     std::copy_n(y.row(r), width_, factor.data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gate on what attention gives, in training: what W_o reads is
+// The gate on the output of attention, in training. W_o reads
 //   y * sigmoid(W_g z + b_g)
 // with z the inputs of the block; without a gate, y.
 #pragma once
@@ -20,20 +20,20 @@ namespace mnemon {
 template <class Real>
 class OutputGate {
  public:
-  // Of a block named `base` in a model of `width`.
+  // Gate of the block named `base` in a model of `width`.
   OutputGate(const Attention& attention, const std::string& base, int64_t width,
              const FlatLayout& layout);
 
   void Reserve(const PassStep<Real>& step);
   void Pack(const PassStep<Real>& step, int worker, int workers);
-  // W_g z + b_g of some rows; `z` begins with the first of them.
+  // Computes W_g z + b_g for some rows; `z` starts with the first of them.
   void Project(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> z);
   void Forward(Part rows, RowsOfReal<const Real> y);
-  // What W_o reads.
+  // The input of W_o.
   RowsOfReal<const Real> Outputs(RowsOfReal<const Real> y) {
     return map_ ? RowsOfReal<const Real>(gated_.rows()) : y;
   }
-  // Gradients of what W_o reads become those of y.
+  // Turns gradients of W_o's input into those of y.
   void Backward(Part rows, RowsOfReal<const Real> y, RowsOfReal<Real> dy);
   // Adds to the gradients of z, which begin with the first row.
   void ProjectBackward(Part rows, RowsOfReal<Real> dz);

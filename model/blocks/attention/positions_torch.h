@@ -12,8 +12,8 @@
 
 namespace mnemon {
 
-// The bias of attention scores, -slope_h |i - j|, before and behind the query alike.
-// Query i of T stands at key J-T+i. [H, T, J].
+// The bias of attention scores, -slope_h |i - j|, for keys before and after the query.
+// Query i of T is at key J-T+i. [H, T, J].
 at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
                      const at::TensorOptions& options);
 
@@ -22,7 +22,7 @@ at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
 at::Tensor MaskedAlibiBias(int64_t heads, int64_t batch, int64_t queries, int64_t keys,
                            const at::Tensor& mask, const at::TensorOptions& options);
 
-// Turns heads x [B, T, G, K] of tokens position .. position+T-1 (rotary.h).
+// Rotates heads x [B, T, G, K] of tokens position .. position+T-1 (rotary.h).
 at::Tensor Turned(const Rotary& rotary, const at::Tensor& x, int64_t position);
 
 // Weights of relative positions.
@@ -38,7 +38,8 @@ struct RelativeReach {
   int64_t farthest;  // the largest distance that is not masked
 };
 
-// What Attend takes for those scores: q + u and the rest as a bias, mask included.
+// Input of Attend with relative positions: q + u, and the rest as a bias that includes
+// the mask.
 struct RelativeQuery {
   at::Tensor q;     // [H*B, T, K]
   at::Tensor bias;  // [H*B, T, J]

@@ -17,8 +17,8 @@ namespace mnemon {
 template <class Real>
 class RelativeTables {
  public:
-  // Of a block named `base`, whose queries read rows below `end`. REQUIRES: its
-  // positions are relative.
+  // Tables of the block named `base`, whose queries read rows below `end`. REQUIRES:
+  // its positions are relative.
   RelativeTables(const Attention& attention, const std::string& base, int64_t end,
                  const FlatLayout& layout);
 
@@ -30,30 +30,31 @@ class RelativeTables {
     return weights + query_bias_ + h * width_;
   }
 
-  // Takes over some heads of the rows that a batch reads, its last distances; rows
-  // below 0 are 0. Several threads may load different heads.
+  // Loads some heads of the rows that a batch reads, its last distances; rows below 0
+  // are
+  // 0. Several threads may load different heads.
   void Load(const Real* weights, Part heads, Part rows);
-  // Before the sums of a batch that reads `rows`: zeros for rows that only longer
-  // batches have read. By one thread.
+  // Prepares the sums of a batch that reads `rows`: zeros for rows that only longer
+  // batches have read. Called by one thread.
   void BeginSums(Part rows, Real* gradients);
 
-  // What a batch gives.
+  // Gradients from a batch.
   struct Gradients {
-    RowLayout queries;                      // of dquery_bias
+    RowLayout queries;                      // layout of dquery_bias
     RowsOfReal<const Real> dquery_bias;     // [.., H K]
     RowsOfReal<const Real> dkeys, dbiases;  // [B rows, H K], [B rows, H]
   };
-  // `rows` as for BeginSums; those below 0 are left out.
+  // `rows` as for BeginSums; rows below 0 are ignored.
   void AddJobs(const Gradients& of, Part rows, const Shards& shards, int64_t sequences,
                Real* gradients, GradientJobs<Real>& jobs) const;
-  // As GradientPass::UnusedGradients.
+  // See GradientPass::UnusedGradients.
   std::vector<Part> UnusedGradients() const;
 
  private:
   const int64_t count_, width_;            // H, K
-  const int64_t end_, rows_;               // read at most, and all there are
-  const int64_t key_, bias_, query_bias_;  // in the layout; bias_ -1: tied
-  int64_t first_;                          // of all that had a gradient so far
+  const int64_t end_, rows_;               // end of the rows read; number of rows
+  const int64_t key_, bias_, query_bias_;  // offsets in the layout; bias_ -1: tied
+  int64_t first_;                          // first row that had a gradient so far
   std::vector<RelativeHead<Real>> heads_;
 };
 

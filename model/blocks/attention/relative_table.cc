@@ -12,7 +12,7 @@ namespace mnemon {
 RelativeTable MakeRelativeTable(const TensorView& key, const TensorView* bias,
                                 const TensorView* query_bias, StepWeights& weights) {
   const int64_t rows = key.shape[0], heads = key.shape[1], width = key.shape[2];
-  // A block may begin before the first row that is wanted and end behind the last.
+  // A block may begin before the first wanted row and end after the last.
   float* keys = weights.Make(heads * width * rows, kBlockPositions);
   float* biases = weights.Make(heads * rows, kBlockPositions);
   const bool free = bias != nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Relative positions as the step form reads them: transposed, so that the rows of
-// consecutive positions lie side by side.
+// Tables of relative positions for the step form: transposed, so that the rows of
+// consecutive positions are contiguous.
 #pragma once
 
 #include <cstdint>

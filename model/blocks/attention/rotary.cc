@@ -23,7 +23,7 @@ double Scaled(const Llama3Scaling& scaling, double f) {
   return (1 - share) * f / scaling.factor + share * f;
 }
 
-// The pair, of any fraction, that turns so many times within the context.
+// The (fractional) pair that turns this many times within the context.
 double PairOf(double turns, double context, const Rotary& rotary) {
   return static_cast<double>(rotary.width) * numerics::Log(context / (turns * kTwoPi)) /
          (2 * numerics::Log(rotary.theta));

@@ -4,8 +4,8 @@
 // f_i,
 //   y_i = x_i c - x_{i+half} s,  y_{i+half} = x_{i+half} c + x_i s
 //   f_i = theta^(-2i/width), c and s times `magnitude`
-// Scaling stretches f for contexts beyond those of training. What depends on the length
-// so far has no place here: states would then depend on how a text was split.
+// Scaling stretches f for contexts longer than in training. Scaling by the current
+// length is not supported: states would depend on how a text was split.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct LinearScaling {
 };
 
 // By wavelength 2 pi / f: f / factor above context / low, f below context / high, in
-// between mixed by (context f / (2 pi) - low) / (high - low) ("The Llama 3 Herd of
-// Models", 2024).
+// between interpolated by (context f / (2 pi) - low) / (high - low) ("The Llama 3 Herd
+// of Models", 2024).
 struct Llama3Scaling {
   double factor = 1, low = 1, high = 4;
   double context = 8192;
   bool operator==(const Llama3Scaling&) const = default;
 };
 
-// From f at pair `first` to f / factor at pair `last`, in proportion ("YaRN", Peng et
-// al., 2023), first and last being the pairs that turn `fast` and `slow` times within
-// the context, rounded down and up.
+// Linear from f at pair `first` to f / factor at pair `last` ("YaRN", Peng et al.,
+// 2023). `first` and `last` are the pairs that turn `fast` and `slow` times within the
+// context, rounded down and up.
 struct YarnScaling {
   double factor = 1, fast = 32, slow = 1;
   double context = 4096;
@@ -48,10 +48,10 @@ struct Rotary {
   bool operator==(const Rotary&) const = default;
 };
 
-// f_i [width / 2]. The same bits everywhere.
+// f_i [width / 2]. The same bits on every machine.
 std::vector<double> FrequenciesOf(const Rotary& rotary);
 
-// What is wrong in heads of `head_width`, in words; nothing where they hold.
+// Errors in settings for heads of `head_width`, in words; empty if valid.
 std::vector<std::string> FaultsOf(const Rotary& rotary, int64_t head_width);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Masks of attention scores of every shape, as the class MultiheadAttention of the
-// attention notebook takes them.
+// Masks of attention scores of all shapes that class MultiheadAttention of the
+// attention notebook accepts.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-// Lengths that a mask must fit.
+// Sizes that a mask must match.
 struct ScoreShape {
   int64_t batch;    // B
   int64_t heads;    // H

@@ -17,17 +17,17 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// One row and head of attention, group of blocks by group of blocks.
+// One row and head of attention, processed by groups of blocks.
 struct AttendUnit {
   const KeyRange* key_range = nullptr;
   int64_t head = 0;
-  int64_t at = 0;    // of the head within a row
-  int64_t kept = 0;  // of its group within a position's keys and values
+  int64_t at = 0;    // offset of the head within a row
+  int64_t kept = 0;  // offset of its group within a position's keys and values
   const float* query = nullptr;
   float* scores = nullptr;  // [kGroupBlocks][16], of the group
   float* odd = nullptr;     // [K], sums over odd positions of the group
   float* even = nullptr;    // [K], over even ones; then the group's maximum and total
-  V16 peak;                 // score of the group by lane
+  V16 peak;                 // maximum score of the group, by lane
 
   const float* Block(int64_t block) const {
     return key_range->blocks[block - key_range->base];
@@ -57,7 +57,7 @@ HWY_INLINE bool IsBiased(const AttendCall& call) {
          call.slopes != nullptr || call.cap > 0.0f;
 }
 
-// Scaled, with all biases that there are, or capped.
+// Scaled, with all biases, or capped.
 HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t block,
                          V16 score) {
   if (call.fold_offset >= 0) {
@@ -83,7 +83,7 @@ HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t
   return score;
 }
 
-// What is not seen scores -infinity.
+// Positions that are not seen score -infinity.
 HWY_INLINE V16 Mask(const AttendUnit& unit, int64_t block, const V16& score) {
   if (unit.SeesAll(block)) return score;
   const int64_t begin = block * kBlockPositions;
@@ -99,8 +99,8 @@ HWY_INLINE V16 Mask(const AttendUnit& unit, int64_t block, const V16& score) {
   return out;
 }
 
-// Scores `kBlocks` blocks from `block` on, of one head, for rows of one session: each
-// key is read once for all of them. `kWhole`: all rows see all of them.
+// Computes scores of `kBlocks` blocks from `block` on, for one head and rows of one
+// session: each key is read once for all rows. `kWhole`: all rows see the whole blocks.
 template <int kRows, int kBlocks, bool kWhole, bool kRelative>
 HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t block) {
   const int64_t width = call.width, table_rows = call.table_rows;
@@ -122,7 +122,7 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
   for (int64_t i = 0; i < width; ++i) {
     V16 q[kRows];
     for (int r = 0; r < kRows; ++r) q[r] = Set16(query[r][i]);
-    // Key by key: all at once would not leave registers for the scores.
+    // Key by key: all keys at once would leave no registers for the scores.
     for (int b = 0; b < kBlocks; ++b) {
       const V16 k = Load16(key[b] + i * kBlockPositions);
       for (int r = 0; r < kRows; ++r) {
@@ -139,7 +139,7 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     AttendUnit& unit = units[r];
-    float* const to = unit.Scores(block);  // those of a group follow each other
+    float* const to = unit.Scores(block);  // scores of a group are contiguous
     V16 peak = unit.peak;
 #pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) {
@@ -153,7 +153,7 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
   }
 }
 
-// The same of blocks begin .. end-1 of a group. A function of its own: there the sums
+// The same for blocks begin .. end-1 of a group; a separate function so that the sums
 // stay in registers.
 template <int kRows, bool kWhole, bool kRelative>
 HWY_NOINLINE void ScoreRange(const AttendCall& call, AttendUnit* units, int64_t begin,

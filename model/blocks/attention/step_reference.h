@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The equations of calls.h as they are written, nothing vectorised by hand.
+// Direct implementation of the equations in calls.h, not vectorised by hand.
 #pragma once
 
 #include "model/blocks/attention/calls.h"
 
 namespace mnemon::reference {
 
-// As those of CpuOperations.
+// See CpuOperations.
 void Turn(const TurnCall& call, Share share);
 bool Append(const AppendCall& call, Share share);
 void Attend(const AttendCall& call, Share share, float* scratch);

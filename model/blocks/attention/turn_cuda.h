@@ -8,7 +8,7 @@
 
 namespace mnemon::device {
 
-// One head of a row, by a warp.
+// Turns one head of a row; called by a warp.
 MNEMON_DEVICE void TurnHead(const TurnCall& call, int64_t position, float* head,
                             const NormView& norm) {
   if (norm.gain != nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What comes between a projection and the scores of its heads in training: the norm of
-// each head, and rotary positions (calls.h, TurnCall).
+// The operations between a projection and the scores of its heads, in training: the
+// norm of each head, and rotary positions (calls.h, TurnCall).
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class RotaryRows {
  public:
   explicit RotaryRows(const Rotary& rotary);
 
-  // Of positions first .. first + time-1. May throw std::bad_alloc.
+  // Reserves positions first .. first + time-1. May throw std::bad_alloc.
   void Reserve(int64_t first, int64_t time);
-  // Turns the head of token t in place; `back`: the other way, which takes a gradient
-  // back.
+  // Turns the head of token t in place; `back`: in the opposite direction, for
+  // gradients.
   void Turn(int64_t t, bool back, Real* head) const;
 
  private:
@@ -37,20 +37,20 @@ class RotaryRows {
 template <class Real>
 class HeadTurn {
  public:
-  // Of `heads` heads; `norm_base` names the norm's tensors.
+  // For `heads` heads; `norm_base` names the norm's tensors.
   HeadTurn(const Attention& attention, const Norm& norm, const std::string& norm_base,
            int64_t heads, const FlatLayout& layout);
 
   // May throw std::bad_alloc.
   void Reserve(const PassStep<Real>& step);
-  // Some rows of heads [rows, heads K], in place.
+  // Transforms some rows of heads [rows, heads K] in place.
   void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<Real> heads);
-  // Their gradient becomes that of what Forward took.
+  // Turns their gradient into that of Forward's input.
   void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<Real> gradient);
   void AddJobs(const PassStep<Real>& step, GradientJobs<Real>& jobs);
 
  private:
-  // The norm of the heads of row `r`, one below the other, or, of rows, head `h`.
+  // The norm of all heads of row `r`, or of head `h` of some rows.
   NormPass<Real> Pass(const PassStep<Real>& step, int64_t r, int64_t h);
 
   const int64_t heads_, width_;  // K

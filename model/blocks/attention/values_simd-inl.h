@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Adds 16 kWide numbers of each value, from `i` on, of blocks begin .. end-1, all of
-// them seen, for rows of one session: each value is read once for all of them.
+// Adds 16 kWide numbers of each value, from `i` on, of blocks begin .. end-1, which are
+// seen whole, for rows of one session: each value is read once for all rows.
 template <int kRows, int kWide>
 HWY_NOINLINE void AddWhole(const AttendCall& call, const AttendUnit* units,
                            int64_t begin, int64_t end, int64_t i) {
@@ -75,7 +75,7 @@ HWY_INLINE Part SeenPart(const AttendUnit& unit, int64_t block) {
           std::min<int64_t>(kBlockPositions, unit.key_range->last - begin + 1)};
 }
 
-// Adds 16 kWide numbers of each value that is seen, from `i` on, of one block.
+// Adds 16 kWide numbers of each seen value of one block, from `i` on.
 template <int kWide>
 HWY_INLINE void AddPart(const AttendCall& call, const AttendUnit& unit, int64_t block,
                         int64_t i) {
@@ -105,7 +105,7 @@ HWY_INLINE void AddPart(const AttendCall& call, const AttendUnit& unit, int64_t 
   }
 }
 
-// The same of `count` < 16 numbers.
+// The same for `count` < 16 numbers.
 HWY_INLINE void AddRest(const AttendCall& call, const AttendUnit& unit, int64_t block,
                         int64_t i, int64_t count) {
   const Part seen = SeenPart(unit, block);
@@ -120,11 +120,11 @@ HWY_INLINE void AddRest(const AttendCall& call, const AttendUnit& unit, int64_t 
   StoreSome16(sum[1], unit.odd + i, count);
 }
 
-// Blocks begin .. end-1 for rows of one session that see all of them.
+// Adds blocks begin .. end-1 for rows of one session that see all of them.
 template <int kRows>
 HWY_INLINE void AddValues(const AttendCall& call, const AttendUnit* units,
                           int64_t begin, int64_t end) {
-  // As many sums as stay in registers.
+  // As many sums as fit into registers.
   constexpr int kWide = kRows > 1 && kParts > 1 ? 1 : 2;
   int64_t i = 0;
   for (; i + 16 * kWide <= call.width; i += 16 * kWide) {
@@ -142,7 +142,7 @@ HWY_INLINE void AddValues(const AttendCall& call, const AttendUnit* units,
   }
 }
 
-// The same for one row, whatever it sees of them.
+// The same for one row, with any part of the blocks seen.
 HWY_INLINE void AddSeen(const AttendCall& call, const AttendUnit& unit, int64_t begin,
                         int64_t end) {
   for (int64_t block = begin; block < end; ++block) {

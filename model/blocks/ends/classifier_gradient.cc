@@ -146,7 +146,7 @@ class ClassifierLoss final : public LossBlock<Real> {
   NormMap<Real> norm_;
   LinearMap<Real> head_;
   std::optional<NormMap<Real>> logits_norm_;
-  Slab<Real> before_, normed_, active_;  // W_a x + b_a, its norm, behind the mask
+  Slab<Real> before_, normed_, active_;  // W_a x + b_a, its norm, the masked activation
   Slab<Real> dnormed_, dbefore_;
   Slab<Real> logits_, dlogits_, dunnormed_;  // dunnormed: before LN_V
   AlignedVector<Real> moments_, logits_moments_;

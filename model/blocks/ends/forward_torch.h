@@ -22,7 +22,7 @@ at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width,
 at::Tensor Embed(const Embedding& embedding, const NamedTensors& weights,
                  const at::Tensor& tokens, int64_t first);
 
-// x [..., D] -> logits [..., V]; `drop` is for what a classifier drops from.
+// x [..., D] -> logits [..., V]; `drop` applies to a classifier's hidden layer.
 at::Tensor Logits(const Head& head, const NamedTensors& weights, const at::Tensor& x,
                   const Dropout& drop);
 

@@ -106,7 +106,7 @@ class LanguageLoss final : public LossBlock<Real> {
   }
 
   const int64_t width_, vocab_;
-  const Real scale_;  // where there is a cap, divided by it
+  const Real scale_;  // divided by the cap, if there is one
   const Real cap_;    // 0: none
   NormMap<Real> norm_;
   LinearMap<Real> head_;

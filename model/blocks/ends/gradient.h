@@ -21,23 +21,23 @@ class LossBlock {
 
   // Makes room. May throw std::bad_alloc.
   virtual void Reserve(const PassStep<Real>& step) = 0;
-  // Takes over the weights: part `worker` of `workers`.
+  // Packs the weights: part `worker` of `workers`.
   virtual void Pack(const PassStep<Real>& step, int worker, int workers) = 0;
-  // Losses of some rows, with `targets` [B, T]; logits become their gradients.
+  // Computes losses of some rows for `targets` [B, T]; logits become their gradients.
   virtual void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                        const int32_t* targets, PassScratch<Real>& scratch) = 0;
   virtual void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                         RowsOfReal<Real> dx, PassScratch<Real>& scratch) = 0;
-  // The gradients of its weights, once all rows went backward.
+  // Adds jobs for the gradients of its weights. REQUIRES: all rows went backward.
   virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                        GradientJobs<Real>& jobs) = 0;
-  // Over all rows, once all of their Forwards have returned: of a shard in the order in
-  // which they lie, shards in their tree.
+  // The loss over all rows. REQUIRES: all their Forwards have returned. Rows of a shard
+  // are added in order, shards in their tree.
   PassLoss Loss(const PassStep<Real>& step) const;
 
  protected:
   void ReserveLosses(int64_t rows) { losses_.resize(static_cast<size_t>(rows)); }
-  // The loss of a row; its logits become their gradient.
+  // Loss of a row; its logits become their gradient.
   void ComputeLoss(int64_t row, int32_t target, int64_t vocab, Real* logits) {
     losses_[row] = {};
     if (target < 0) {
@@ -53,13 +53,13 @@ class LossBlock {
   std::vector<PassLoss> losses_;  // [rows]
 };
 
-// D = `width`, V = `vocab`. Of language models, as settings.h says.
+// Head of a language model, see settings.h. D = `width`, V = `vocab`.
 template <class Real>
 std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const Head& head, int64_t width,
                                                   int64_t vocab,
                                                   const FlatLayout& layout);
-// Of one with a classifier: logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b), LN_V
-// with norm_logits.
+// Head of a classifier: logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b), LN_V with
+// norm_logits.
 template <class Real>
 std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const Head& head, int64_t width,
                                                     int64_t vocab,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What stands before the first layer of a model and behind the last one, as data.
+// Settings of the embedding and the head of a model.
 //
 //   x = scale E[token] + position;  logits = scale (W_head norm(x) + b_head)
-// each with a scale of its own; where tied W_head = E, without a bias; with a cap the
+// each with a scale of its own. If tied, W_head = E, without a bias. With a cap the
 // logits become cap tanh(logits / cap) ("Gemma 2", Gemma Team, 2024). A classifier has
-// a layer in between and, with `norm_logits`, a norm behind it:
+// another layer and, with `norm_logits`, a norm at the end:
 //   logits = LN_V(W_head act(LN(W_in x + b_in)) + b_head)
 // Positions are none, learned rows, or the sinusoids of "Attention Is All You Need"
 // (Vaswani et al., 2017), section 3.5.
@@ -24,7 +24,7 @@ struct Embedding {
 
   double scale = 1;
   Positions positions = Positions::kNone;
-  bool drops = false;  // training drops from the sum
+  bool drops = false;  // training applies dropout to the sum
 
   bool operator==(const Embedding&) const = default;
 };
@@ -39,18 +39,18 @@ struct Classifier {
 struct Head {
   Norm norm;
   bool tied = false;
-  bool bias = true;  // of W_head; where tied there is none
+  bool bias = true;  // of W_head; none if tied
   double scale = 1;
-  std::optional<double> cap = {};  // of logits; not beside a classifier
+  std::optional<double> cap = {};  // of logits; not with a classifier
   std::optional<Classifier> classifier = {};
 
   bool operator==(const Head&) const = default;
 };
 
-// Before the layers; D = `width`, V = `vocab`, P = `context`.
+// Tensors of the embedding; D = `width`, V = `vocab`, P = `context`.
 void AddTensors(const Embedding& embedding, int64_t width, int64_t vocab,
                 int64_t context, TensorList& list);
-// Behind them.
+// Tensors of the head.
 void AddTensors(const Head& head, int64_t width, int64_t vocab, TensorList& list);
 
 }  // namespace mnemon

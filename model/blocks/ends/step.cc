@@ -34,7 +34,7 @@ EmbedOp MakeEmbed(const Embedding& embedding, const Head& head, const LogitsOp& 
   op.scale = static_cast<float>(embedding.scale);
   const std::string table = names::Weight(names::kEmbed);
   const bool bf16 = weights.IsBf16(table);
-  // The packed head serves as the embedding too where packing rounds nothing.
+  // The packed head also serves as the embedding if packing rounds nothing.
   const bool shared =
       head.tied && (logits.head.format == WeightFormat::kFp32 ||
                     (bf16 && logits.head.format == WeightFormat::kBf16));

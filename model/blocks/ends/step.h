@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Embedding and head in step programs: the operations as data, made of packed weights.
+// Embedding and head in step programs: the operations as data, with packed weights.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace mnemon {
 
 struct EmbedOp {
   const float* table = nullptr;      // [V, D]
-  std::optional<MatrixView> packed;  // in place of it; without both, the head
+  std::optional<MatrixView> packed;  // alternative to `table`; with neither, the head
   float scale = 1.0f;
   const float* learned = nullptr;  // [P, D]
   std::optional<AngleTable> sinusoid;
@@ -23,7 +23,7 @@ struct EmbedOp {
 struct LogitsOp {
   NormView norm;
   MatrixView head;     // [V, D]
-  float scale = 1.0f;  // where there is a cap, divided by it
+  float scale = 1.0f;  // divided by the cap, if there is one
   float cap = 0.0f;    // 0: none
 };
 

@@ -174,7 +174,7 @@ class Chunks {
     for (int64_t i = 0; i < count; ++i) {
       std::copy_n(to.dout.row(rows.begin + i), width_, douts.row(i));
     }
-    // Through the normaliser: gradients of O before it, and of z.phi(q).
+    // Backward through the normaliser: gradients of O before it, and of z.phi(q).
     if (shape_.normalised) {
       for (int64_t i = 0; i < count; ++i) {
         const Real inverse = Real{1} / sums_.data[i];
@@ -206,7 +206,7 @@ class Chunks {
     PackState(dstate);
     Product(count, features_, width_, writes_.left(), scratch_.state_across.view(),
             dkeys, dkeys);
-    // dW0 = dW1 + dO^T Qf - Z^T Kf, where the delta rule solved.
+    // dW0 = dW1 + dO^T Qf - Z^T Kf, the last term with the delta rule.
     Product(features_, width_, count, queries_.transposed(), douts.right(), dstate,
             dstate);
     if (shape_.delta) {
@@ -268,7 +268,7 @@ class Chunks {
             dkeys, dkeys);
   }
 
-  // What z adds: sums_ holds the gradients of z.phi(q).
+  // Contribution of z: sums_ holds the gradients of z.phi(q).
   void NormaliserBackward(int64_t chunk, int64_t count, const Matrix<Real>& dqueries,
                           const Matrix<Real>& dkeys, Real* dsum) {
     for (int64_t i = 0; i < count; ++i) {
@@ -284,8 +284,8 @@ class Chunks {
   const DeltaShape& shape_;
   DeltaScratch<Real>& scratch_;
   const int64_t width_, features_;
-  // Of a chunk: features, the divisors of DPFP, Kf Kf^T, lower(Qf Kf^T), X, V - Kf
-  // W0^T, z.phi(q).
+  // Per chunk: features, the divisors of DPFP, Kf Kf^T, lower(Qf Kf^T), X, V - Kf W0^T,
+  // z.phi(q).
   const Matrix<Real> keys_, queries_, divisors_, overlaps_, weights_, writes_, errors_,
       sums_;
 };

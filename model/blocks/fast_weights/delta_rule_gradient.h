@@ -5,10 +5,10 @@
 // et al. 2024). Per token, write before read, phi being the feature map:
 //   delta:  W += beta (v - W phi(k)) phi(k)^T        sum:  W += v phi(k)^T
 //   o = W phi(q);  with z: z += phi(k), o = W phi(q) / (z.phi(q) + 1e-6)
-// Of a chunk with entry state W0, with Kf, Qf the features and b = diag(beta):
+// A chunk with entry state W0, with Kf, Qf the features and b = diag(beta):
 //   (I + strict(b Kf Kf^T)) X = b (V - Kf W0^T)      sum:  X = V
 //   O = Qf W0^T + lower(Qf Kf^T) X,  W1 = W0 + X^T Kf
-// Only the entry states are kept; the backward pass computes the rest again.
+// Only the entry states are kept; the backward pass recomputes the rest.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct DeltaShape {
 
   int64_t features() const { return map.features(width); }  // N
   int64_t chunks() const { return (time + kDeltaChunk - 1) / kDeltaChunk; }
-  // Numbers of a state: W^T [N, K in whole panels], then z [N in whole panels].
+  // Size of a state: W^T [N, K padded to whole panels], then z [N padded likewise].
   int64_t state_stride() const;
   int64_t state_size() const;
 };
@@ -57,7 +57,7 @@ struct DeltaHead {
   RowsOfReal<const Real> query, key, value;  // [T, K]
   RowsOfReal<const Real> beta;               // [T, 1]; the delta rule's
   RowsOfReal<Real> out;                      // o [T, K]
-  // Entry state of each chunk, of which the first is given, and the last state.
+  // Entry state of each chunk, of which the first is given, and the final state.
   Real* states = nullptr;  // [chunks + 1, state_size]
 };
 

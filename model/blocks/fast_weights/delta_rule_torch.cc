@@ -2,9 +2,9 @@
 // A chunk of C tokens with entry state W0 (Kf, Qf [C, N]; Val [C, K]; b = beta):
 //   A X = diag(b) (Val - Kf W0^T),  A = I + strict(diag(b) Kf Kf^T)
 //   Y = Qf W0^T + lower(Qf Kf^T) X,  W1 = W0 + X^T Kf
-// What does not depend on W0 is computed for all chunks at once (the WY form):
+// Terms independent of W0 are computed for all chunks at once (the WY form):
 //   [U | G] = A^-1 diag(b) [Val | Kf],  X = U - G W0^T
-// The last chunk is filled up with idle rows (b = 0, k = 0), which leave W as it is.
+// The last chunk is padded with idle rows (b = 0, k = 0), which leave W unchanged.
 #include "model/blocks/fast_weights/delta_rule_torch.h"
 
 #include <vector>

@@ -37,8 +37,8 @@ struct FastWeightState {
   at::Tensor z;  // [R, N]; undefined: not normalised
 };
 
-// y [R, T, K]; `state` is replaced by the one after T tokens. Differentiable. Computed
-// in the type of the tensors, which is one, whether or not autocast is on.
+// y [R, T, K]; `state` becomes the state after T tokens. Differentiable. Computed in
+// the common type of the tensors, even if autocast is on.
 at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state);
 
 }  // namespace mnemon

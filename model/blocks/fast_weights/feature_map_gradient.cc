@@ -35,7 +35,7 @@ void SigmoidBackwardHere(int64_t width, const Real* y, Real* dy) {
   });
 }
 
-// x' twice, one behind the other: numbers 2 width - i on are x' rolled by i.
+// x' twice in a row: numbers from 2 width - i on are x' rolled by i.
 template <class Real>
 void RollableHalves(int64_t width, const Real* x, Real* twice) {
   const auto zero = Set16(Real{0});
@@ -47,7 +47,7 @@ void RollableHalves(int64_t width, const Real* x, Real* twice) {
   std::copy_n(twice, 2 * width, twice + 2 * width);
 }
 
-// The products of DPFP, and sums of 16 columns of them.
+// The products of DPFP, and their sums over 16 columns.
 template <class Real>
 auto Products(int64_t width, int64_t nu, const Real* x, Real* products, Real* scratch) {
   const int64_t count = 2 * width;
@@ -66,14 +66,14 @@ auto Products(int64_t width, int64_t nu, const Real* x, Real* products, Real* sc
   return sum;
 }
 
-// ELU + 1, likewise.
+// ELU + 1; returns sums likewise.
 template <class Real>
 auto EluPlusOne(int64_t width, const Real* x, Real* out) {
   const auto zero = Set16(Real{0});
   auto sum = zero;
   ForSixteens<Real>(width, [&](int64_t j, int64_t left) {
     const auto value = LoadSome16(x + j, left);
-    // exp of what is not negative is not taken over.
+    // exp is discarded for x that are not negative.
     StoreSome16(IfNegative(value, Exp16(IfNegative(value, value, zero)),
                            Add(value, Set16(Real{1}))),
                 out + j, left);
@@ -136,7 +136,7 @@ void FeaturesBackwardHere(const FeatureMap& map, int64_t width, const Real* x,
                           const Real* phi, Real divisor, Real* dphi, Real* dx,
                           Real* scratch) {
   const int64_t count = map.features(width);
-  // Of what was divided: (dphi - phi.dphi) / divisor.
+  // Gradient of the undivided features: (dphi - phi.dphi) / divisor.
   const auto along = Set16(DotProduct(count, phi, dphi));
   const auto inverse = Set16(Real{1} / divisor);
   ForSixteens<Real>(count, [&](int64_t j, int64_t left) {

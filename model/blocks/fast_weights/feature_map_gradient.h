@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What fast weights make of their queries, keys and gates, forward and backward, for
+// Feature maps of queries and keys, and sigmoids of gates, forward and backward, for
 // float and, to check gradients, for double. Float has the same bits on every
-// instruction set. Pure, for any thread.
+// instruction set. Pure functions, for any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,14 @@
 
 namespace mnemon {
 
-// Sigmoid of x, in place; and, in place of dy, the gradient of x where y is its
-// sigmoid.
+// Sigmoid of x, in place; and, in place of dy, the gradient of x if y is its sigmoid.
 template <class Real>
 void SigmoidForward(int64_t width, Real* x);
 template <class Real>
 void SigmoidBackward(int64_t width, const Real* y, Real* dy);
 
-// The features phi [N] of a vector x [width]. `scratch` has room for 6 width + 16
-// numbers. Returns the divisor.
+// Features phi [N] of a vector x [width]. `scratch` has room for 6 width + 16 numbers.
+// Returns the divisor.
 template <class Real>
 Real FeaturesForward(const FeatureMap& map, int64_t width, const Real* x, Real* phi,
                      Real* scratch);

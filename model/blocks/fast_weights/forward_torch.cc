@@ -18,7 +18,7 @@ at::Tensor Features(const FastWeights& fast, const at::Tensor& x) {
   return fast.map.elu ? EluFeatures(x) : Dpfp(x, fast.map.nu);
 }
 
-// As rows [H*B, ...], of `shape` per sequence.
+// Entry state as rows [H*B, ...], of `shape` per sequence.
 at::Tensor EntryState(const BlockCall& call, size_t entry, std::vector<int64_t> shape,
                       const at::Tensor& z) {
   shape[0] *= z.size(0);
@@ -36,7 +36,7 @@ at::Tensor Forward(const FastWeights& fast, const NamedTensors& weights,
   if (fast.normalised) {
     state.z = EntryState(call, 1, {fast.heads, fast.features()}, z);
   }
-  // [H*B, T, K], in the type of the state, autocast or not.
+  // [H*B, T, K], in the type of the state, even under autocast.
   const auto heads = [&](const char* part) {
     return SplitHeads(Linear(z, weights.Map(base + part)), fast.heads)
         .to(z.scalar_type());

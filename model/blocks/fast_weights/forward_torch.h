@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fast weights in sequence forms: see settings.h. Nothing is dropped from inside.
+// Fast weights in sequence forms; see settings.h. There is no dropout inside.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-// z [B, T, D], normed where the model does -> y [B, T, D], before its dropout.
+// z [B, T, D], normed if the model does so -> y [B, T, D], before its dropout.
 at::Tensor Forward(const FastWeights& fast, const NamedTensors& weights,
                    const std::string& base, const at::Tensor& z, const BlockCall& call);
 

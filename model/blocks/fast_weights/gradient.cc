@@ -84,7 +84,7 @@ void FastWeightBlock<Real>::SetFirstState(const DeltaShape& shape, int64_t seque
   Real* const state = State(shape, sequence, head, 0);
   std::fill_n(state, shape.state_size(), Real{0});
   if (carry_.empty()) return;
-  // From W [B, H, K, N].
+  // Converted from W [B, H, K, N].
   const int64_t features = shape.features(), stride = shape.state_stride();
   const int64_t at = sequence * heads_ + head;
   const Real* const w = carry_[0].values.data() + at * head_width_ * features;
@@ -184,7 +184,7 @@ void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part row
                                             RowsOfReal<Real> dx) {
   FastWeightGradients<Real>& g = *gradients_;
   const int64_t first = rows.begin;
-  // Without a norm what goes around the block is added at once.
+  // Without a norm, the gradient that goes around the block is added at once.
   const bool normed = norm_.there();
   const RowsOfReal<Real> to = normed ? g.dnormed.rows(first) : dx.from(first);
   const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,

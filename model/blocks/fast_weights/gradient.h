@@ -19,7 +19,7 @@
 
 namespace mnemon {
 
-// Gradients that the blocks of all layers use in turn.
+// Gradients that the blocks of all layers share, one after the other.
 template <class Real>
 struct FastWeightGradients {
   Slab<Real> dout;                  // of W_o's output [rows, D]; see SubLayerEnd
@@ -64,9 +64,9 @@ class FastWeightBlock final : public MixerBlock<Real> {
  private:
   DeltaShape Shape(const PassStep<Real>& step) const;
   DeltaHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head);
-  // State `chunk` of a head.
+  // Entry state of chunk `chunk` of a head.
   Real* State(const DeltaShape& shape, int64_t sequence, int64_t head, int64_t chunk);
-  // The state that a batch begins with.
+  // Sets the state before the batch.
   void SetFirstState(const DeltaShape& shape, int64_t sequence, int64_t head);
 
   const int64_t site_, width_, heads_, head_width_;
@@ -74,7 +74,7 @@ class FastWeightBlock final : public MixerBlock<Real> {
   const bool normalised_;
   InputNorm<Real> norm_;
   LinearMap<Real> query_, key_, value_;
-  std::optional<LinearMap<Real>> gate_;  // of the delta rule
+  std::optional<LinearMap<Real>> gate_;  // with the delta rule
   LinearMap<Real> output_;
   SubLayerEnd<Real> end_;
   const std::shared_ptr<FastWeightGradients<Real>> gradients_;

@@ -22,7 +22,7 @@ std::vector<std::string> FaultsOf(const FastWeights& fast) {
     if (fast.width % 2 != 0) faults.emplace_back("heads of odd width with ELU");
     return faults;
   }
-  // From 2K on products come twice.
+  // For nu >= 2K products repeat.
   if (fast.map.nu < 1 || fast.map.nu >= 2 * fast.width) {
     faults.push_back(StrCat("the order of features is ", fast.map.nu,
                             ", not from 1 to below twice the width of a head"));
@@ -32,7 +32,7 @@ std::vector<std::string> FaultsOf(const FastWeights& fast) {
 
 void AddTensors(const FastWeights& fast, const std::string& base, int64_t width,
                 TensorList& list) {
-  // What is rounded away gathers in the state.
+  // Rounding errors would accumulate in the state.
   const MatrixUse exact = {.exact = true};
   const int64_t all = fast.heads * fast.width;
   for (const char* part : {".query", ".key", ".value"}) {

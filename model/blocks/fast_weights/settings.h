@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fast weights as data: what a model chooses of them, and the tensors and state that
-// follow.
+// Settings of fast weights, and the tensors and state that follow from them.
 //
 //   q, k = phi(W_q z), phi(W_k z),  v = W_v z,  beta = sigmoid(W_g z), per head
 //   delta:  W_i = W_{i-1} + beta_i (v_i - W_{i-1} k_i) k_i^T
@@ -38,7 +37,7 @@ struct FastWeights {
   bool operator==(const FastWeights&) const = default;
 };
 
-// What is wrong with the settings, in words; nothing where they hold.
+// Errors in the settings, in words; empty if valid.
 std::vector<std::string> FaultsOf(const FastWeights& fast);
 
 // `base` is the name of the block, such as "layers.0.attn"; D = `width`.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fast weights in step programs: the operation as data, made of packed weights. A
-// prompt runs through it as a whole; the recurrence runs token by token inside the
-// kernel.
+// Fast weights in step programs: the operation as data, with packed weights. A prompt
+// goes through it as a whole; the recurrence runs token by token inside the kernel.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +19,9 @@ namespace mnemon {
 // x + W_o fast(W_q z, W_k z, W_v z, sigmoid(W_g z)), z = norm(x), in one sub-layer.
 struct FastWeightsOp {
   NormView norm;       // no gain: none
-  MatrixView project;  // as of AttentionOp: query, key, value
+  MatrixView project;  // query, key, value, laid out as in AttentionOp
   int64_t head_stride = 0;
-  MatrixView gate;  // [H, D], of beta; no outputs: the sum rule
+  MatrixView gate;  // [H, D], for beta; no outputs: the sum rule
   FastWeightCall call;
   MatrixView output;  // a slice per head
   SubLayerEndOp end;

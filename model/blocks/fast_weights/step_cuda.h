@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// FastWeights of calls.h on a device. All threads of a block call it; the block is
-// the share's worker. A team of warps computes one head of one run, token by token. Its
-// state is read once, held in shared memory, and written with the last token; where
-// there is no room for it, it is read and written in place.
+// FastWeights of calls.h on a device. All threads of a block call it; the block is the
+// share's worker. A team of warps computes one head of one run, token by token. Its
+// state is read once, held in shared memory, and written after the last token; if there
+// is no room for it, it is read and written in place.
 //
-// Two threads have a column of W^T, one its even and one its odd features, which nobody
-// else reads or writes from token to token. C++17.
+// Two threads own a column of W^T, one its even and one its odd features; no other
+// thread reads or writes these from token to token. C++17.
 #pragma once
 
 #include "model/blocks/fast_weights/calls.h"
@@ -17,20 +17,20 @@ namespace mnemon::device {
 inline constexpr int64_t FastWeightTokenFloats(const FastWeightCall& call) {
   return 2 * call.map.features(call.width) + (call.width + 4) / 2 * 2;
 }
-// Of a team without its state: for each warp a token and x' of its key and query, and
-// sums of columns.
+// Floats of a team without its state: for each warp a token and x' of its key and
+// query, and sums of columns.
 inline constexpr int64_t FastWeightTeamFloats(const FastWeightCall& call, int team) {
   const int64_t warp = FastWeightTokenFloats(call) + 4 * call.width;
   return (team / kWarp * warp + 8 * call.width + 3) / 4 * 4;
 }
-// Of a head's state.
+// Floats of a head's state.
 inline constexpr int64_t FastWeightHeldFloats(const FastWeightCall& call) {
   const int64_t rows = call.width + (call.normaliser_offset < 0 ? 0 : 1);
   return (call.map.features(call.width) * rows + 3) / 4 * 4;
 }
 
-// Shared memory of a block with which all its teams hold their states, those that have
-// a head of so many. With less of it fewer teams do; without room for one state, none.
+// Shared memory of a block in which all teams with a head hold their states. With less,
+// fewer teams do; without room for one state, none.
 inline constexpr int64_t FastWeightFloats(const FastWeightCall& call, int threads,
                                           int64_t heads) {
   const int team = ColumnTeam(call.width, threads);
@@ -38,7 +38,7 @@ inline constexpr int64_t FastWeightFloats(const FastWeightCall& call, int thread
   return (teams < heads ? teams : heads) *
          (FastWeightTeamFloats(call, team) + FastWeightHeldFloats(call));
 }
-// The least that will do.
+// The minimum.
 inline constexpr int64_t FastWeightLeastFloats(const FastWeightCall& call,
                                                int threads) {
   return FastWeightTeamFloats(call, ColumnTeam(call.width, threads));
@@ -67,7 +67,7 @@ class FastWeightUnit {
         halves_(tokens_ + Warps() * FastWeightTokenFloats(call)),
         sums_(halves_ + Warps() * 4 * width_) {}
 
-  // By a team. NaN where it leaves the state not finite.
+  // Called by a team. Returns NaN if it leaves the state not finite.
   MNEMON_DEVICE float Run() {
     if (holds_) Hold();
     float doubt = 0;
@@ -110,7 +110,7 @@ class FastWeightUnit {
     return {reinterpret_cast<Feature*>(at), value, numbers, numbers + 1, numbers + 2};
   }
 
-  // Begins to read the state; it is there behind AwaitCopies and a barrier.
+  // Starts to read the state, which is complete after AwaitCopies and a barrier.
   MNEMON_DEVICE void Hold() {
     const int count = features_ * width_;
     int fours = 0;
@@ -129,13 +129,13 @@ class FastWeightUnit {
       normaliser_[n] = normaliser_home_[n];
     }
   }
-  // How many of `count` things this thread of the team has.
+  // How many of `count` items belong to this thread of the team.
   MNEMON_DEVICE int Mine(int count) const {
     return (count - thread_ + team_ - 1) / team_;
   }
 
-  // What a token brings, by a warp: half of it makes the features of the key, half
-  // those of the query.
+  // Computes a token's features; called by a warp: one half makes the features of the
+  // key, the other those of the query.
   MNEMON_DEVICE float SetToken(int t, int64_t row) {
     const Token token = TokenAt(t);
     const int64_t from = head_ * call_.head_stride;
@@ -152,11 +152,11 @@ class FastWeightUnit {
       return Fma(token.features[n].key, token.features[n].query, sum);
     });
     if (call_.beta.data != nullptr) *token.beta = call_.beta.row(row)[head_];
-    // A feature that is not finite is NaN, and its product with any other too.
+    // A feature that is not finite is NaN, and so is its product with any other.
     return NotFinite(*token.key_query);
   }
 
-  // phi(x) [N] of x [K], by half a warp. A feature is two floats behind the one before.
+  // phi(x) [N] of x [K], by half a warp. Consecutive features are two floats apart.
   MNEMON_DEVICE void SetFeatures(const float* x, float* halves, float* out) const {
     if (call_.map.elu) return SetEluPlusOne(x, out);
     const int lane = Lane() % 16, wide = 2 * width_;
@@ -199,7 +199,7 @@ class FastWeightUnit {
     for (int j = lane; j < width_; j += 16) out[2 * j] = Flushed(out[2 * j] * scale);
   }
 
-  // By a warp, token by token.
+  // Called by a warp, token by token.
   MNEMON_DEVICE void Normalise(const Token& token, bool last) {
     for (int n = Lane(); n < features_; n += kWarp) {
       const float sum = Flushed(normaliser_[n] + token.features[n].key);
@@ -214,9 +214,9 @@ class FastWeightUnit {
     WarpBarrier();
   }
 
-  // One token, number `number` of the run. NaN where a change is not finite.
+  // Adds token `number` of the run. Returns NaN if a change is not finite.
   MNEMON_DEVICE float Add(const Token& token, int64_t number) {
-    // A token's sums stay until all have begun with the next but one.
+    // The sums of a token stay until all threads have begun the token after the next.
     float* const sums = sums_ + number % 2 * 4 * width_;
     EachColumn([&](int column, int odd) {
       float old = 0, read = 0;
@@ -259,7 +259,7 @@ class FastWeightUnit {
       one(i - odd * width_, odd);
     }
   }
-  // Calls use(n, W_n) for those, upward.
+  // Calls use(n, W_n) for the thread's features n in ascending order.
   template <class Use>
   MNEMON_DEVICE void EachFeature(const float* state, int column, int odd,
                                  const Use& use) const {
@@ -272,7 +272,7 @@ class FastWeightUnit {
   const FastWeightRun run_;
   const int64_t head_;
   const int width_, features_, team_, thread_;
-  float* const home_;  // of the state, in global memory
+  float* const home_;  // address of the state in global memory
   float* const normaliser_home_;
   const bool holds_;
   float* const state_;
@@ -282,7 +282,7 @@ class FastWeightUnit {
   float* const sums_;    // [2][old, read][even, odd][K]
 };
 
-// Sets a bit of *wrong where states are not left finite, as the call says. REQUIRES: at
+// Sets a bit of *wrong if states are not left finite, see FastWeightCall. REQUIRES: at
 // least FastWeightLeastFloats of `shared`.
 MNEMON_DEVICE void FastWeights(const FastWeightCall& call, Share share,
                                const SharedFloats& shared, uint32_t* wrong) {

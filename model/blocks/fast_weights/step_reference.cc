@@ -9,7 +9,7 @@
 namespace mnemon::reference {
 namespace {
 
-// phi(x) [N], with room for `halves` [2 K].
+// phi(x) [N], with `halves` [2 K] as scratch.
 void Features(const FeatureMap& map, const float* x, int64_t width, float* halves,
               float* out) {
   const int64_t count = map.features(width), wide = 2 * width;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The equations of calls.h as they are written, nothing vectorised by hand.
+// Direct implementation of the equations in calls.h, not vectorised by hand.
 #pragma once
 
 #include "model/blocks/fast_weights/calls.h"
 
 namespace mnemon::reference {
 
-// As that of CpuOperations.
+// See CpuOperations.
 bool FastWeights(const FastWeightCall& call, Share share, float* scratch);
 
 }  // namespace mnemon::reference

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// The products of DPFP, and sums of 16 columns of them.
+// The products of DPFP, and their sums over 16 columns.
 V16 Products(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
   const int64_t wide = 2 * width;
   // x' twice, so that every rotation is a slice.
@@ -42,14 +42,14 @@ V16 Products(const float* x, int64_t width, int64_t nu, float* halves, float* ou
   return sum;
 }
 
-// ELU + 1, likewise.
+// ELU + 1; returns sums likewise.
 V16 EluPlusOne(const float* x, int64_t width, float* out) {
   V16 sum = Zero16();
   const V16 one = Set16(1.0f);
   for (int64_t j = 0; j < width; j += 16) {
     const int64_t left = width - j;
     const V16 value = LoadSome16(x + j, left);
-    // exp of what is not negative is not taken over.
+    // exp is discarded for x that are not negative.
     const V16 p =
         IfNegative(value, Exp16(IfNegative(value, value, Zero16())), Add(value, one));
     StoreSome16(p, out + j, left);
@@ -71,8 +71,8 @@ void Features(const FeatureMap& map, const float* x, int64_t width, float* halve
   }
 }
 
-// Updates `wide` x 16 columns of W^T and reads them: even and odd features apart. Adds
-// NaN to `wrong` where a change is too large.
+// Updates `wide` x 16 columns of W^T and reads them, even and odd features apart. Adds
+// NaN to `wrong` if a change is too large.
 template <int kWide>
 HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
                               const float* key, const float* query, float key_query,
@@ -126,7 +126,7 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   Features(call.map, call.key.row(row) + from, width, halves, key);
   Features(call.map, call.query.row(row) + from, width, halves, query);
   const float key_query = Dot(key, query, features);
-  // A feature that is not finite is NaN, and its product with any other too.
+  // A feature that is not finite is NaN, and so is its product with any other.
   wrong = Add(wrong, NotFinite(Set16(key_query)));
   const float* beta = call.beta.data == nullptr ? nullptr : call.beta.row(row) + head;
   const float* value = call.value.row(row) + from;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A feed-forward block in sequence forms: see settings.h. Training drops from what
-// comes out of the activation, the factor included.
+// A feed-forward block in sequence forms; see settings.h. Training applies dropout
+// after the activation and the factor.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ at::Tensor Activate(const at::Tensor& x, Activation activation);
 at::Tensor Forward(const FeedForward& feed, const NamedTensors& weights,
                    const std::string& base, const at::Tensor& z, const Dropout& drop);
 
-// The same token by token: for exactly `steps` calls with z [batch, D].
+// The same token by token, for exactly `steps` calls with z [batch, D].
 class FeedForwardSteps {
  public:
   FeedForwardSteps(const FeedForward& feed, const NamedTensors& weights,
@@ -33,7 +33,7 @@ class FeedForwardSteps {
  private:
   const Activation activation_;
   StepLinear in_;
-  std::optional<StepLinear> factor_;  // where gated
+  std::optional<StepLinear> factor_;  // if gated
   StepLinear out_;
 };
 

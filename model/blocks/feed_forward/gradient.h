@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A feed-forward sub-layer in training: x + drop(W2 drop(act(W1 norm(x))) + b2), where
-// gated the activation times W3 norm(x).
+// A feed-forward sub-layer in training: x + drop(W2 drop(act(W1 norm(x))) + b2); if
+// gated, the activation is multiplied by W3 norm(x).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace mnemon {
 
-// Gradients that the blocks of all layers use in turn.
+// Gradients that the blocks of all layers share, one after the other.
 template <class Real>
 struct FeedForwardGradients {
   Slab<Real> dout;     // of W2's output [rows, D]; see SubLayerEnd
@@ -30,10 +30,10 @@ class FeedForwardBlock {
   FeedForwardBlock(const FeedForward& feed, const BlockPlace& place,
                    const FlatLayout& layout);
 
-  // `gradients`, here and below, are those of all blocks of this hidden width.
+  // `gradients`, here and below, are shared by all blocks of this hidden width.
   void Reserve(int64_t rows, bool dropout, FeedForwardGradients<Real>& gradients);
   void Pack(const PassStep<Real>& step, int worker, int workers);
-  // Of some rows, by all members of a team.
+  // Computes some rows; called by all members of a team.
   void Forward(const PassStep<Real>& step, const Team& team, Part rows,
                RowsOfReal<const Real> x, RowsOfReal<Real> out,
                PassScratch<Real>& scratch);
@@ -46,22 +46,22 @@ class FeedForwardBlock {
                GradientJobs<Real>& jobs);
 
  private:
-  // Products with W1 and W3, some columns, and what they make of the hidden rows.
+  // Computes some columns of the products with W1 and W3 and of the hidden rows.
   void Widen(const PassStep<Real>& step, RowsOfReal<const Real> x, Part rows,
              Part columns);
   bool fused_relu() const { return hidden_.relu_alone(); }
-  // Where a goes; its own where it is needed once more.
+  // Rows of W1 norm(x), kept apart from the hidden rows only if needed again.
   Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }
 
   const int64_t site_, width_, d_ff_;
   const Hidden hidden_;
   InputNorm<Real> norm_;
   LinearMap<Real> in_;
-  std::optional<LinearMap<Real>> factor_;  // where gated
+  std::optional<LinearMap<Real>> factor_;  // if gated
   LinearMap<Real> out_;
   SubLayerEnd<Real> end_;
   Slab<Real> before_, factors_;  // W1 norm(x), W3 norm(x), later their gradients
-  Slab<Real> hidden_rows_;       // behind activation, factor and mask
+  Slab<Real> hidden_rows_;       // after activation, factor and mask
 };
 
 }  // namespace mnemon

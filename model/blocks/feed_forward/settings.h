@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A feed-forward block as data: what a model chooses of it, and the tensors that
-// follow.
+// Settings of a feed-forward block, and the tensors that follow from them.
 //
 //   y = W_out act(W_in z + b_in) + b_out
-// and gated, "GLU Variants Improve Transformer" (Shazeer, 2020), equation 6, there
-// without biases:
+// or, gated ("GLU Variants Improve Transformer", Shazeer, 2020, equation 6, there
+// without biases):
 //   y = W_out (act(W_in z + b_in) * (W_factor z + b_factor)) + b_out
 #pragma once
 
@@ -26,7 +25,7 @@ struct FeedForward {
   bool operator==(const FeedForward&) const = default;
 };
 
-// What is wrong with the settings, in words; nothing where they hold.
+// Errors in the settings, in words; empty if valid.
 std::vector<std::string> FaultsOf(const FeedForward& feed);
 
 // `base` is the name of the block, such as "layers.0.ff"; D = `width`.

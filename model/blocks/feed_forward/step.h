@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A feed-forward block in step programs: the operation as data, made of packed weights.
+// A feed-forward block in step programs: the operation as data, with packed weights.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The memory and the attention to it in sequence forms, strictly token by token: see
-// settings.h. At position t the t memories before it are visible, with a window the
-// last of them; distance n (1 = the newest) uses row z - n of the tables. A query that
-// sees no memory leaves its sub-layer out.
+// The memory and the attention to it in sequence forms, strictly token by token; see
+// settings.h. At position t the t memories before it are visible, with a window only
+// the last of them; distance n (1 = the newest) uses row z - n of the tables. A query
+// that sees no memory skips its sub-layer.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@
 
 namespace mnemon {
 
-// Of `count` memories, those that a query sees.
+// The memories among `count` that a query sees.
 int64_t VisibleOf(const Attention& attention, int64_t count);
 
-// Keys and values of all memories so far, of one block or of all: each memory is
+// Keys and values of all memories so far, for one block or for all: each memory is
 // projected once, when it is made.
 class ProjectedMemories {
  public:
-  // `carried` [B, n, D], or undefined: those of the carry; room for `steps` more.
-  // `base`: what .key and .value follow in the names of the maps.
+  // `carried` [B, n, D]: memories of the carry, or undefined. `steps`: capacity for
+  // more. `base`: prefix of .key and .value in the names of the maps.
   ProjectedMemories(const Attention& attention, const NamedTensors& weights,
                     const std::string& base, const at::Tensor& carried, int64_t steps,
                     int64_t batch);

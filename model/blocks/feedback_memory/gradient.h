@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A projection of a feedback memory in training: the keys and values of all positions,
-// made from the memories of the tokens as soon as each is there, and what their readers
-// give back. Rows are interleaved, row t B + b; the carry's are b n + j.
+// made from each token's memory as soon as it exists, and the gradients from their
+// readers. Rows are interleaved, row t B + b; the carry's are b n + j.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ class MemoryProjection {
   MemoryProjection(const FlatLayout& layout, const std::string& base, int64_t width,
                    int64_t heads, int64_t head_width);
 
-  // For what attention reads, and where it adds gradients.
+  // Read by attention, which also adds its gradients.
   MemoryRows<Real>& rows() { return rows_; }
 
   // Makes room for `positions` of each sequence. May throw std::bad_alloc.
   void Reserve(const PassStep<Real>& step, int64_t positions);
-  // Takes over the weights: part `worker` of `workers`.
+  // Packs the weights: part `worker` of `workers`.
   void Pack(const PassStep<Real>& step, int worker, int workers);
 
-  // Some rows of the carry [B n, D] become the first positions.
+  // Makes some rows of the carry [B n, D] the first positions.
   void Recall(const PassStep<Real>& step, RowsOfReal<const Real> carried, Part rows);
-  // Some columns of keys and values of the memories `mixed` of some rows; then, when
-  // all columns are there, own heads of token t as position `j`.
+  // Computes some columns of keys and values of the memories `mixed` of some rows;
+  // then, when all columns exist, stores own heads of token t as position `j`.
   void Project(const PassStep<Real>& step, RowsOfReal<const Real> mixed, Part rows,
                Part columns);
   void Put(const PassStep<Real>& step, const HeadShare& own, int64_t t, int64_t j);
 
-  // Of own heads: gradients begin; those of position `j` are complete and go to the
-  // rows of token t; those of the carry are.
+  // For own heads: clears the gradients; collects the complete gradients of position
+  // `j` into the rows of token t; collects those of the carry.
   void BeginBackward(const HeadShare& own);
   void Take(const PassStep<Real>& step, const HeadShare& own, int64_t t, int64_t j);
   void TakeCarried(const PassStep<Real>& step, const HeadShare& own);
-  // Some columns of the gradient of the memories of some rows; adds to `from`, unless
-  // its data is null.
+  // Computes some columns of the gradient of the memories of some rows; adds to `from`
+  // unless its data is null.
   void Backward(Part rows, RowsOfReal<const Real> from, RowsOfReal<Real> dmixed,
                 Part columns);
-  // `projected`: the rows of `mixed` that were put.
+  // `projected`: the rows of `mixed` that were projected.
   void AddJobs(const PassStep<Real>& step, const RowLayout& projected,
                RowsOfReal<const Real> mixed, RowsOfReal<const Real> carried,
                GradientJobs<Real>& jobs);

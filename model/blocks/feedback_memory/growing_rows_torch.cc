@@ -9,9 +9,9 @@
 namespace mnemon {
 namespace {
 
-// The first `count` rows as a tensor of its own: with the buffer's storage but neither
-// its history nor its version counter, so that later appends do not look like changes
-// of what the graph saved.
+// The first `count` rows as a separate tensor: with the buffer's storage, but neither
+// its history nor its version counter, so that later appends do not count as changes of
+// what the graph saved.
 at::Tensor Alias(const at::Tensor& buffer, int64_t count) {
   return buffer.narrow(1, 0, count).variable_data();
 }

@@ -12,7 +12,7 @@ namespace mnemon {
 template <class Real>
 std::vector<Real> MemoryMixture(const Real* w, size_t count);
 
-// The gradient of softmax(w), one for each of `mixture`, becomes that of w.
+// Turns the gradient of softmax(w), one number for each of `mixture`, into that of w.
 template <class Real>
 void MixtureBackward(const std::vector<Real>& mixture, Real* gradients);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory of the Feedback Transformer as data: one vector per token, mixed from what
-// all layers made of it, which every layer attends to in place of its own past.
+// Settings of the memory of the Feedback Transformer: one vector per token, mixed from
+// the outputs of all layers, which every layer attends to instead of its own past.
 //
 //   m_t = sum_{l=0..L} softmax(mix)_l x_t^l,  z_t^l = Attn(x_t^l, [m_0 .. m_{t-1}])
 // "Addressing Some Limitations of Transformers with Feedback Memory" (Fan, Lavril,
@@ -30,7 +30,7 @@ struct FeedbackMemory {
 void AddTensors(const FeedbackMemory& memory, const Attention& attention, int64_t width,
                 int64_t layers, TensorList& list);
 
-// The entries of the step form that no block has on its own: shared keys and values.
+// Entries of the step form that belong to no block: shared keys and values.
 void AddState(const FeedbackMemory& memory, const Attention& attention, int64_t context,
               StateSpec& spec);
 // The carry of the sequence form: the memories themselves.

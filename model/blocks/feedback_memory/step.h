@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory in step programs: what is made of a token behind the last layer, once for
-// all blocks that read it.
+// The memory in step programs, computed from a token after the last layer, once for all
+// blocks that read it.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace mnemon {
 
-// The memory of a token, mixed from all layers, as keys and values: `maps` makes, for
-// each head, a key and a value of each append in order, `head_stride` outputs in all.
+// The memory of a token, mixed from all layers, as keys and values: for each head,
+// `maps` makes a key and a value of each append in order, `head_stride` outputs in all.
 struct RememberOp {
   const float* mix = nullptr;  // [L+1]
   MatrixView maps;
   int64_t head_stride = 0;
-  int64_t pair_stride = 0;  // outputs from the key of an append to that of the next one
+  int64_t pair_stride = 0;  // outputs from an append's key to the next one's
   std::vector<AppendCall> appends;
 };
 
@@ -33,7 +33,8 @@ struct MemoryReading {
   AttentionEntries entries;
 };
 
-// All readings have heads of one shape. Weights are filled by weights.Pack().
+// All blocks that read it have heads of one shape. Weights are filled by
+// weights.Pack().
 RememberOp MakeRemember(const FeedbackMemory& memory,
                         const std::vector<MemoryReading>& readings,
                         const StateSpec& spec, StepWeights& weights);

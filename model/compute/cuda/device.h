@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What device code is written on: indices, shared memory, barriers, shuffles, atomics
-// and products of bytes. nvcc makes them instructions; for the host the same
-// functions are those of an emulator that a test links (tests/fakes/device_emulator.h).
-// C++17.
+// Primitives of device code: indices, shared memory, barriers, shuffles, atomics and
+// products of bytes. nvcc compiles them to instructions; on the host, a test links an
+// emulator that implements the same functions (tests/fakes/device_emulator.h). C++17.
 //
-// Grids and blocks have one dimension; a block is whole warps. Barriers, shuffles and
-// products of bytes are met by all threads of a grid, block, team or warp at the same
-// place of the code, none of which has ended. Only barriers are barriers: what is
-// written to memory is seen by others behind one alone. Between two operations that use
-// the same shared or scratch memory there must be a Barrier.
+// Grids and blocks have one dimension; a block is whole warps. All threads of a grid,
+// block, team or warp call barriers, shuffles and products of bytes at the same place
+// of the code, and none of them has ended. Only barriers synchronise memory: other
+// threads see a write only after a barrier. Between two operations that use the same
+// shared or scratch memory there must be a Barrier.
 //
 // nvcc must be given -std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 // --expt-relaxed-constexpr, and never --use_fast_math: with others the bits differ.
@@ -32,7 +31,7 @@
 namespace mnemon::device {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kMostTeams = 15;  // of TeamBarrier
+inline constexpr int kMostTeams = 15;  // for TeamBarrier
 
 #if defined(__CUDACC__)
 
@@ -41,22 +40,21 @@ MNEMON_DEVICE int ThreadCount() { return static_cast<int>(blockDim.x); }
 MNEMON_DEVICE int BlockIndex() { return static_cast<int>(blockIdx.x); }
 MNEMON_DEVICE int BlockCount() { return static_cast<int>(gridDim.x); }
 
-// The block's shared memory, as many bytes as the launch gives it, on 16 bytes.
+// The block's shared memory, of the size given at launch, aligned to 16 bytes.
 MNEMON_DEVICE void* SharedMemory() {
   extern __shared__ float4 mnemon_shared[];
   return mnemon_shared;
 }
 
-// All threads of the block have come here, and see what the others wrote before.
+// Waits for all threads of the block; they then see each other's earlier writes.
 MNEMON_DEVICE void Barrier() { __syncthreads(); }
-// Likewise of the warp.
+// The same for the warp.
 MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
-// Likewise of the grid. REQUIRES: a cooperative launch, all of whose blocks run at
-// once.
+// The same for the grid. REQUIRES: a cooperative launch, whose blocks all run at once.
 MNEMON_DEVICE void GridBarrier() { cooperative_groups::this_grid().sync(); }
 
-// A GridBarrier in two: between them, where all threads of the block have come, it may
-// do what does not depend on other blocks.
+// A GridBarrier in two halves. Between them, when all threads of the block have
+// arrived, the block may do what does not depend on other blocks.
 MNEMON_DEVICE auto GridArrive() {
   Barrier();
   return cooperative_groups::this_grid().barrier_arrive();
@@ -77,13 +75,13 @@ MNEMON_DEVICE int32_t Shuffle(int32_t value, int lane) {
 MNEMON_DEVICE uint64_t Shuffle(uint64_t value, int lane) {
   return __shfl_sync(0xFFFFFFFFu, value, lane);
 }
-// Bit i is what lane i of the warp says. Meets like a shuffle.
+// Bit i is the argument of lane i of the warp. Synchronises like a shuffle.
 MNEMON_DEVICE uint32_t Ballot(bool yes) {
   return __ballot_sync(0xFFFFFFFFu, yes ? 1 : 0);
 }
 MNEMON_DEVICE int CountBits(uint32_t bits) { return __popc(bits); }
 
-// Of shared or global memory. They return what was there before.
+// Atomics on shared or global memory. They return the previous value.
 MNEMON_DEVICE uint32_t AtomicOr(uint32_t* to, uint32_t bits) {
   return atomicOr(to, bits);
 }
@@ -93,20 +91,20 @@ MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
 MNEMON_DEVICE uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
   return atomicExch(at, value);
 }
-// Who sees what this thread writes behind it, and passes one too, sees what was written
-// before it.
+// A thread that sees a write made after the fence, and executes a fence itself, also
+// sees the writes made before it.
 MNEMON_DEVICE void Fence() { __threadfence(); }
 
-// A barrier of a team: of `threads` consecutive threads, whole warps, counted from the
-// block's first one. REQUIRES: at most kMostTeams of them.
+// Barrier of a team: `threads` consecutive threads, whole warps, counted from the
+// block's first thread. REQUIRES: at most kMostTeams teams.
 MNEMON_DEVICE void TeamBarrier(int threads) {
   const int name = 1 + ThreadIndex() / threads;
   asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-// Copies 16 bytes from global memory to shared memory, each on 16 bytes, at some time
-// before the thread's next AwaitCopies has returned: until then nobody may read
-// or write what is there. Others see it behind a barrier behind that.
+// Copies 16 bytes from global to shared memory, both aligned to 16 bytes, at some time
+// before the thread's next AwaitCopies returns; until then nobody may read or write
+// them. Other threads see them after a barrier that follows it.
 MNEMON_DEVICE void CopyAhead(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
@@ -115,11 +113,11 @@ MNEMON_DEVICE void CopyAhead(void* shared, const void* global) {
 }
 MNEMON_DEVICE void AwaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// sum [16, 8] += a [16, 32] of unsigned bytes x b [32, 8] of signed ones, by all lanes
-// of a warp together. With g = lane / 4 and t = lane % 4 a lane has, of rows g and g +
-// 8 of `a`, numbers 4 t .. 4 t + 3 (a[0], a[1]) and those 16 behind them (a[2], a[3]),
-// of column g of `b` the same numbers, and of the sums columns 2 t and 2 t + 1 of row g
-// (sum[0], sum[1]) and of row g + 8.
+// sum [16, 8] += a [16, 32] (unsigned bytes) x b [32, 8] (signed), by all lanes of a
+// warp together. With g = lane / 4 and t = lane % 4, a lane holds: of rows g and g + 8
+// of `a`, numbers 4 t .. 4 t + 3 (a[0], a[1]) and those 16 further (a[2], a[3]); the
+// same numbers of column g of `b`; columns 2 t and 2 t + 1 of row g (sum[0], sum[1])
+// and of row g + 8 of the sums.
 MNEMON_DEVICE void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2],
                                  int32_t (&sum)[4]) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "

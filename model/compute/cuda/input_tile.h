@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
-// Some rows of inputs of a matrix in a block's shared memory: in float32, normed where
-// that is asked for, or in int8 slice by slice. C++17.
+// Some rows of a matrix's inputs in a block's shared memory: in float32, optionally
+// normed, or in int8 slice by slice. C++17.
 #pragma once
 
 #include "model/compute/cuda/row_operations.h"
 
 namespace mnemon::device {
 
-// Rows that a thread multiplies with each weight that it reads.
+// Rows that a thread multiplies by each weight that it reads.
 inline constexpr int kTileRows = 8;
 
-// Words of four int8 inputs in each slice, with room for whole products of bytes.
+// Words of four int8 inputs per slice, padded for whole products of bytes.
 inline constexpr int64_t SliceWords(const MatrixView& matrix) {
   return (matrix.slice + 31) / 32 * 8;
 }
-// From row to row: those of all slices, their starts and their scales. The same words
-// of all rows are in different banks.
+// Words from row to row: all slices, their starts and their scales. The same words of
+// all rows are in different banks.
 inline constexpr int64_t RowWords(const MatrixView& matrix, int64_t slices) {
   return (slices * (SliceWords(matrix) + 2) + 7) / 8 * 8 + 4;
 }
-// Floats from row to row, on 16 bytes.
+// Floats from row to row; rows are aligned to 16 bytes.
 inline constexpr int64_t RowFloats(const MatrixView& matrix) {
   return (matrix.inputs + 3) / 4 * 4;
 }
 
-// Rows in int8, with RowWords from row to row or more.
+// Rows in int8, at least RowWords apart.
 class Int8Rows {
  public:
   MNEMON_DEVICE Int8Rows(const MatrixView& matrix, int slices, const int32_t* words,
@@ -35,7 +35,7 @@ class Int8Rows {
         stride_(stride) {}
 
   MNEMON_DEVICE const int32_t* row(int64_t row) const { return words_ + row * stride_; }
-  // Of the i-th slice.
+  // Inputs of the i-th slice.
   MNEMON_DEVICE const int32_t* words(int64_t r, int i) const {
     return row(r) + i * slice_words_;
   }
@@ -55,13 +55,13 @@ class Int8Rows {
 
 class InputTile {
  public:
-  // Room for one row and some slices.
+  // Floats of one row with some slices.
   static constexpr int64_t FloatsOfRow(const MatrixView& matrix, int64_t slices) {
     const bool int8 = matrix.format == WeightFormat::kInt8;
     return RowFloats(matrix) + (int8 ? RowWords(matrix, slices) : 0);
   }
 
-  // Of `rows` rows and all slices.
+  // A tile of `rows` rows with all slices.
   MNEMON_DEVICE InputTile(const MatrixView& matrix, int slices, int64_t rows,
                           float* memory)
       : matrix_(matrix),
@@ -77,7 +77,7 @@ class InputTile {
     return {matrix_, slices_, words_, row_words()};
   }
 
-  // Sets a row, by a warp; in int8 a Quantise of each slice follows.
+  // Sets a row; called by a warp. In int8 a Quantise of each slice follows.
   MNEMON_DEVICE void Set(int row, const float* in, const NormView& norm) {
     float* const to = inputs_ + row * stride();
     ReadAhead<16>((static_cast<int>(matrix_.inputs) - Lane() + kWarp - 1) / kWarp,
@@ -88,11 +88,11 @@ class InputTile {
     NormRow(to, static_cast<int>(matrix_.inputs), norm);
   }
 
-  // By a warp, behind a barrier behind Set.
+  // Called by a warp, after a barrier that follows Set.
   MNEMON_DEVICE void Quantise(int row, int i) {
     const int64_t width = Smaller(matrix_.slice, matrix_.inputs - i * matrix_.slice);
     const float* const x = inputs(row, i);
-    float most = 0, doubt = 0;  // NaN where a number is not finite
+    float most = 0, doubt = 0;  // NaN if a number is not finite
     for (int64_t k = Lane(); k < width; k += kWarp) {
       most = Larger(fabsf(x[k]), most);
       doubt += NotFinite(x[k]);
@@ -121,9 +121,9 @@ class InputTile {
     }
     if (Lane() != 0) return;
     const float scale = !(doubt == 0.0f) ? doubt : zeros ? 0.0f : Divide(most, 127.0f);
-    int32_t* const behind = RowOf(row) + slices_ * slice_words() + i;
-    behind[0] = -128 * sum;
-    memcpy(behind + slices_, &scale, sizeof(scale));
+    int32_t* const after = RowOf(row) + slices_ * slice_words() + i;
+    after[0] = -128 * sum;
+    memcpy(after + slices_, &scale, sizeof(scale));
   }
 
  private:

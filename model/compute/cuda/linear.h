@@ -4,10 +4,10 @@
 //
 // A thread sums one slice of one output for up to kTileRows rows, with one accumulator
 // for each, so that a weight is read once for them; in int8 a warp multiplies a slice
-// of a panel. A block does so with the slices of several units side by side. The
-// partial sums meet in shared memory, where one thread for each output and row adds its
-// slices upward. What does not depend on the rows may have been brought to shared
-// memory ahead of the call. C++17.
+// of a panel. A block processes the slices of several units in parallel. The partial
+// sums go to shared memory, where one thread per output and row adds its slices upward.
+// Data that does not depend on the rows can be copied to shared memory before the call.
+// C++17.
 #pragma once
 
 #include "model/compute/cuda/plan_linear.h"
@@ -26,7 +26,7 @@ struct PanelSlice {
 };
 
 // Calls some(tile, first row, rows) for tiles of up to `at_once` rows in shared memory
-// at `inputs`, set from row(r), all threads together.
+// at `inputs`, set from row(r); called by all threads together.
 template <class Row, class Some>
 MNEMON_DEVICE void EachTile(const MatrixView& matrix, int slices, int64_t rows,
                             int at_once, const NormView& norm, float* inputs,
@@ -48,8 +48,8 @@ MNEMON_DEVICE void EachTile(const MatrixView& matrix, int slices, int64_t rows,
   }
 }
 
-// Writes output n of row r, whose sum is there with its bias. `before`: the residual,
-// where there is one; `nothing`: SeesNothing of the row.
+// Writes output n of row r from its sum, which includes the bias. `before`: the
+// residual, if there is one; `nothing`: SeesNothing of the row.
 MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
                                 int64_t r, int64_t n, float before, bool nothing) {
   float* const out = call.out.row(r) + n;
@@ -67,7 +67,7 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
 // A block's part of a linear call.
 class LinearBlock {
  public:
-  // `ahead`: memory of what is brought ahead, where the plan says so.
+  // `ahead`: memory for data copied ahead, if the plan says so.
   MNEMON_DEVICE LinearBlock(const LinearCall& call, const LinearPlan& plan, int index,
                             float* ahead)
       : call_(call),
@@ -76,7 +76,7 @@ class LinearBlock {
         count_(plan.each + (index < plan.more ? 1 : 0)),
         ahead_(ahead) {}
 
-  // Begins to bring what can be brought, by all threads of the block.
+  // Starts copying what can be copied ahead; called by all threads of the block.
   MNEMON_DEVICE void Bring() const {
     if (!plan_.ahead || count_ == 0) return;
     const MatrixView& matrix = call_.weights;
@@ -103,8 +103,8 @@ class LinearBlock {
     }
   }
 
-  // The more shared memory, the more rows, up to kTileRows, go at once. What Bring has
-  // brought must be there.
+  // More shared memory allows more rows at once, up to kTileRows. REQUIRES: the copies
+  // of Bring are complete.
   MNEMON_DEVICE void Run(float* shared) const;
 
  private:
@@ -115,7 +115,7 @@ class LinearBlock {
     }
   }
 
-  // By a warp, [inputs][4].
+  // Called by a warp; layout [inputs][4].
   MNEMON_DEVICE void BringSlice(int unit, int slice) const {
     const MatrixView& matrix = call_.weights;
     const int number = first_ + unit;
@@ -163,7 +163,7 @@ struct OutputSlice {
 
 // Adds inputs k .. k + kCount - 1 of a slice to the sums of one output, for the first
 // `rows` rows of a tile. All weights are read before the first is used. REQUIRES: k is
-// a multiple of kCount, and where that is one of 4, inputs lie on 16 bytes.
+// a multiple of kCount; if that is a multiple of 4, inputs are aligned to 16 bytes.
 template <int kCount, int kLine>
 MNEMON_DEVICE void AddInputs(const OutputSlice& at, int k, int stride, int rows,
                              const float* inputs, float* sums) {
@@ -200,8 +200,8 @@ MNEMON_DEVICE void AddInputs(const OutputSlice& at, int k, int stride, int rows,
   }
 }
 
-// Of one slice of one output, for the first `rows` rows of a tile. `fours`: its inputs
-// lie on 16 bytes.
+// Sums one slice of one output, for the first `rows` rows of a tile. `fours`: its
+// inputs are aligned to 16 bytes.
 template <int kLine>
 MNEMON_DEVICE void SliceSums(const OutputSlice& at, int rows, const float* inputs,
                              int stride, bool fours, float* sums) {
@@ -220,9 +220,9 @@ MNEMON_DEVICE void SliceSums(const OutputSlice& at, int rows, const float* input
   for (; k < at.width; ++k) AddInputs<1, kLine>(at, k, stride, rows, inputs, sums);
 }
 
-// In int8, of the i-th slice for all outputs of some panels and 8 kTiles rows, of which
-// `rows` are there, by a warp: writes sums [rows][stride]. Outputs are the rows of a
-// product of bytes, 2 g and 2 g + 1 its rows g and g + 8, so that a lane reads them
+// In int8: sums of the i-th slice for all outputs of some panels and 8 kTiles rows, of
+// which `rows` exist; called by a warp, writes [rows][stride]. Outputs are the rows of
+// a product of bytes, 2 g and 2 g + 1 its rows g and g + 8, so that a lane reads them
 // together; rows are its columns. `panel(p)`: a slice.
 template <int kPanels, int kTiles, class Panel>
 MNEMON_DEVICE void Int8Sums(const Int8Rows& inputs, int rows, const Panel& panel, int i,
@@ -241,7 +241,7 @@ MNEMON_DEVICE void Int8Sums(const Int8Rows& inputs, int rows, const Panel& panel
   for (int p = 0; p < kPanels; ++p)
     weights[p] = static_cast<const Two*>(panel(p).weights) + g;
   const auto words = static_cast<int>((panel(0).width + 3) / 4);
-  // Rows that are not there are the last one's, and left out in the end.
+  // Missing rows repeat the last one; their results are dropped.
   const auto there = [&](int row) { return Smaller(row, rows - 1); };
   int32_t sum[kPanels][kTiles][4];
   const int32_t* input[kTiles];
@@ -255,7 +255,7 @@ MNEMON_DEVICE void Int8Sums(const Int8Rows& inputs, int rows, const Panel& panel
       for (int p = 0; p < kPanels; ++p) sum[p][n][k] = start;
     }
   }
-  // Behind the slice inputs are rubbish, times 0.
+  // Inputs after the slice are arbitrary; their weights are 0.
   const auto read = [&](int p, int word) {
     return word < words ? weights[p][word * (kPanel / 2)] : Two{0, 0};
   };
@@ -300,8 +300,8 @@ MNEMON_DEVICE void Int8Sums(const Int8Rows& inputs, int rows, const Panel& panel
   }
 }
 
-// Sums [slices][rows][outputs] of each of some of the block's units. `matrix` is the
-// call's weights or its gate, with which nothing is brought ahead.
+// Sums [slices][rows][outputs] of some of the block's units. `matrix` is the call's
+// weights, or its gate, for which nothing is copied ahead.
 MNEMON_DEVICE void LinearBlock::UnitSums(const MatrixView& matrix,
                                          const InputTile& tile, int rows, int first,
                                          int count, float* sums) const {
@@ -361,7 +361,7 @@ MNEMON_DEVICE void LinearBlock::Multiply(const MatrixView& matrix, bool factor,
       const int output = (unit + u) * plan_.outputs + in_unit - r * plan_.outputs;
       const int64_t number = first_ * plan_.outputs + output, row = first_row + r;
       if (number >= matrix.outputs) continue;
-      // They are on their way while the slices are added.
+      // These loads overlap with adding the slices.
       const bool nothing = SeesNothing(call_.key_ranges, row);
       const float before =
           call_.residual.data == nullptr ? 0.0f : call_.residual.row(row)[number];

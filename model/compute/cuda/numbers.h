@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers of docs/numerics.md on a device: one thread's, or a warp's together. C++17.
+// Functions of docs/numerics.md on a device, by one thread or by a warp. C++17.
 #pragma once
 
 #include <cmath>
@@ -12,13 +12,13 @@
 
 namespace mnemon::device {
 
-// Shared memory of a block, on 16 bytes.
+// Shared memory of a block, aligned to 16 bytes.
 struct SharedFloats {
   float* data = nullptr;
   int64_t count = 0;
 };
 
-// Read and written at once, where it lies on 16 bytes.
+// Four floats, read and written at once if aligned to 16 bytes.
 struct alignas(16) Four {
   float at[4];
 };
@@ -30,7 +30,7 @@ MNEMON_DEVICE float Flushed(float x) {
   return x > -kSmallest && x < kSmallest ? 0.0f : x;
 }
 
-// a > b ? a : b, so b where either is NaN.
+// a > b ? a : b, so b if either is NaN.
 MNEMON_DEVICE float Larger(float a, float b) { return a > b ? a : b; }
 
 MNEMON_DEVICE float Infinity() { return HUGE_VALF; }
@@ -41,10 +41,10 @@ MNEMON_DEVICE float BitsAsFloat(uint32_t bits) {
   return value;
 }
 
-// NaN where x is NaN or infinite, else +0.
+// NaN if x is NaN or infinite, else +0.
 MNEMON_DEVICE float NotFinite(float x) { return x - x; }
 
-// e^x for x <= 88, zero where that is below kSmallest, NaN for NaN.
+// e^x for x <= 88, zero if that is below kSmallest, NaN for NaN.
 MNEMON_DEVICE float Exp(float x) {
   constexpr float kOnes = 0x1.8p23f;  // floats from 2^23 on have no fraction
   constexpr float kTerms[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
@@ -56,7 +56,8 @@ MNEMON_DEVICE float Exp(float x) {
   float p = kTerms[0];
   for (int k = 1; k < 8; ++k) p = Fma(p, r, kTerms[k]);
   if (!(x == x)) return x;
-  // Beyond 88 the contract says nothing, but a conversion must be of what an int holds.
+  // Above 88 the result is unspecified, but the value must fit an int for the
+  // conversion.
   const int whole = static_cast<int>(n < 128.0f ? n : 128.0f);
   return Flushed(p * BitsAsFloat(static_cast<uint32_t>(whole + 127) << 23));
 }
@@ -118,8 +119,8 @@ MNEMON_DEVICE float Activated(float x, Act act) {
   return x;
 }
 
-// The tree (8, 4, 2, 1) over what lanes 0 .. 15 have, and over that of lanes 16 .. 31:
-// the sum of its half for every lane. All lanes of a warp.
+// Sum by the tree (8, 4, 2, 1) over lanes 0 .. 15, and over lanes 16 .. 31: every lane
+// gets the sum of its half. Called by all lanes of a warp.
 MNEMON_DEVICE float HalfSum(float part) {
   for (int apart = 8; apart > 0; apart /= 2) {
     part += Shuffle(part, Lane() ^ apart);
@@ -128,7 +129,7 @@ MNEMON_DEVICE float HalfSum(float part) {
 }
 
 // 16 interleaved partial sums, then the tree: next(i, sum) adds number i of `count`.
-// All lanes of a warp; each half makes the whole sum.
+// Called by all lanes of a warp; each half computes the whole sum.
 template <class Next>
 MNEMON_DEVICE float HalfSumOf(int count, const Next& next) {
   float part = 0;
@@ -136,8 +137,8 @@ MNEMON_DEVICE float HalfSumOf(int count, const Next& next) {
   return HalfSum(part);
 }
 
-// Calls use(i, read(i)) for i = begin .. count-1 upward; kAhead of them are read before
-// the first of these is used, and of what is left a quarter of that.
+// Calls use(i, read(i)) for i = begin .. count-1 upward; reads kAhead of them before
+// the first is used, and of the rest a quarter of that.
 template <int kAhead = 8, class Read, class Use>
 MNEMON_DEVICE void ReadAhead(int count, const Read& read, const Use& use,
                              int begin = 0) {
@@ -152,7 +153,7 @@ MNEMON_DEVICE void ReadAhead(int count, const Read& read, const Use& use,
   if constexpr (kAhead > 1) ReadAhead<(kAhead + 3) / 4>(count, read, use, begin);
 }
 
-// Threads of a team that has two for each of `width` columns, where the block has them.
+// Threads of a team with two for each of `width` columns, if the block has that many.
 inline constexpr int ColumnTeam(int64_t width, int threads) {
   const int64_t warps = threads / kWarp;
   const int64_t least = (warps + kMostTeams - 1) / kMostTeams;

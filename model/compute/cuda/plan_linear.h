@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The plan of a linear call for few rows (linear.h), and the shared memory that it
-// needs; for the host.
+// needs; computed on the host.
 #pragma once
 
 #include "model/compute/cuda/input_tile.h"
@@ -16,13 +16,14 @@ inline constexpr int64_t LinearUnits(const MatrixView& matrix) {
   return matrix.panel_count() * (kPanel / UnitOutputs(matrix));
 }
 
-// Lines of four outputs in a slice brought ahead: an input each, or two of bf16.
+// Lines of four outputs in a slice copied ahead: one input each, or two in bf16.
 inline constexpr int SliceLines(const MatrixView& matrix, int width) {
   return matrix.format == WeightFormat::kBf16 ? (width + 1) / 2 : width;
 }
 
-// Of a launch with so many blocks of `threads` threads and so much shared memory, of
-// which a part is for what is brought ahead. REQUIRES: shared memory for one row.
+// Plan for a launch of `blocks` blocks of `threads` threads with this much shared
+// memory, including the part for data copied ahead. REQUIRES: shared memory for one
+// row.
 inline LinearPlan PlanLinear(const LinearCall& call, int64_t rows, int64_t blocks,
                              int threads, int64_t shared_floats, int64_t ahead_floats) {
   const MatrixView& matrix = call.weights;
@@ -60,7 +61,7 @@ inline LinearPlan PlanLinear(const LinearCall& call, int64_t rows, int64_t block
   const auto fours = [](const void* at) {
     return reinterpret_cast<uintptr_t>(at) % sizeof(Four) == 0;
   };
-  // Behind a norm nothing may be read.
+  // Nothing may be read after a norm.
   plan.ahead = call.gate == nullptr &&
                (call.norm.gain == nullptr || matrix.inputs % 4 == 0) &&
                matrix.panel_bytes == slices * matrix.slice_bytes &&
@@ -69,7 +70,7 @@ inline LinearPlan PlanLinear(const LinearCall& call, int64_t rows, int64_t block
                fours(call.norm.gain) && fours(call.norm.bias);
   return plan;
 }
-// Floats of shared memory with which `rows` rows go at once.
+// Floats of shared memory for `rows` rows at once.
 inline int64_t LinearFloats(const LinearCall& call, int64_t rows, int threads) {
   const LinearPlan plan = PlanLinear(call, 1, 1, threads, 0, 0);
   return rows * (int64_t{plan.at_once} * plan.slices * plan.outputs +

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Rows of inputs of a matrix as a tiled product reads them, in global memory, made once
-// for all blocks: in float32 and normed, or in int8 slice by slice. C++17.
+// Input rows of a matrix prepared for a tiled product in global memory, once for all
+// blocks: in float32 and normed, or in int8 slice by slice. C++17.
 #pragma once
 
 #include "model/compute/cuda/linear.h"
 
 namespace mnemon::device {
 
-// Whether a call's rows must be prepared; others are read where they are.
+// Whether a call's rows must be prepared; otherwise they are read in place.
 inline constexpr bool NeedsPreparedRows(const LinearCall& call) {
   return call.norm.gain != nullptr || call.weights.format == WeightFormat::kInt8;
 }
@@ -23,7 +23,7 @@ inline constexpr int64_t PrepareRowsFloats(const MatrixView& matrix) {
   return InputTile::FloatsOfRow(matrix, matrix.slices());
 }
 
-// Writes the rows of a call to `out`, all blocks together.
+// Writes the rows of a call to `out`; called by all blocks together.
 MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share, float* shared,
                                Rows out) {
   const MatrixView& matrix = call.weights;

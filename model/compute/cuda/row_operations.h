@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Embed, Mix and Norm of kernels.h on a device, and the norm of a row. All
-// threads of a block call them; the block is the share's worker. Between a call and one
-// that reads what it wrote there must be a barrier of all blocks. C++17.
+// Embed, Mix and Norm of kernels.h on a device, and the norm of a row. All threads of a
+// block call them; the block is the share's worker. A barrier of all blocks must come
+// between a call and one that reads its output. C++17.
 #pragma once
 
 #include "model/compute/cuda/numbers.h"
@@ -70,13 +70,13 @@ MNEMON_DEVICE bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
   return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
 }
 
-// One row in place, by a warp.
+// Norms one row in place; called by a warp.
 MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
   struct Number {
     float x, gain, bias;
   };
   const auto count = static_cast<float>(width);
-  // Each half of the warp makes the whole sum, of numbers read some at a time.
+  // Each half of the warp computes the whole sum, of numbers read some at a time.
   const auto half_sum = [&](const auto& next) {
     const int lane = Lane() % 16;
     float part = 0;
@@ -104,7 +104,7 @@ MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
             });
 }
 
-// Without an activation.
+// Norm without an activation.
 MNEMON_DEVICE void Norm(const NormCall& call, Share share) {
   const auto width = static_cast<int>(call.width);
   for (int64_t r = share.begin(call.rows) + WarpIndex(); r < share.end(call.rows);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The sampler on a device: the tokens of mnemon::Sample (model/sampling/sampler.h), bit
 // by bit. All threads of a block call it, 1024 at most; the block is the share's worker
-// and draws the token of one row after the other. C++17.
+// and draws the tokens of its rows in order. C++17.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class RowSampler {
                            int32_t* scratch)
       : row_(row), vocab_(vocab), shared_(shared), scratch_(scratch) {}
 
-  // The token, or what is in place of it.
+  // Returns the token, or a code for why there is none.
   MNEMON_DEVICE int32_t Run() {
     const uint32_t seen = Adjust();
     Candidates candidates(row_.logits, vocab_, scratch_, scratch_ + vocab_, shared_);
@@ -30,7 +30,8 @@ class RowSampler {
   }
 
  private:
-  // What was seen of the logits that it changes.
+  // Applies penalties and biases; returns which kinds of logits it saw among those it
+  // changed.
   MNEMON_DEVICE uint32_t Adjust() {
     if (row_.window == nullptr && row_.bias_count == 0) return 0;
     if (ThreadIndex() == 0) shared_.seen = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The tokens of a row that may be drawn, cut by top-k, typical and top-p. The end of a
-// kept prefix is found by counting on the bits of keys, without sorting. All threads of
-// a block call it. C++17.
+// The tokens of a row that may be drawn, after the cuts by top-k, typical and top-p.
+// The end of a kept prefix is found by counting the digits of keys, without sorting.
+// All threads of a block call it. C++17.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct SampleShared {
   uint32_t seen;
 };
 
-// A list of tokens that rises by ids: all of a row, and then those that cuts leave.
+// A list of tokens in ascending order of ids: first all tokens of a row, then those
+// that the cuts keep.
 class Candidates {
  public:
   // `ids` and `spare`, [vocab] each, are scratch.
@@ -42,7 +43,7 @@ class Candidates {
     return {id, logits_[id]};
   }
 
-  // use(inside, token) for the tokens of this warp's part, as Each.
+  // Calls use(inside, token) for the tokens of this warp's part, see Each.
   template <class Use>
   MNEMON_DEVICE void EachToken(const Use& use) const {
     Each(
@@ -59,7 +60,7 @@ class Candidates {
   // Keeps the shortest prefix, in the order (order.Key(token), id), whose weights
   // together exceed order.Target(sum of all).
   MNEMON_DEVICE void Cut(const CutOrder& order) {
-    // Its last key, from the highest digit on; then the last of those that have it.
+    // Finds its last key from the highest digit on, then the last token with that key.
     End end{0, 32, INT32_MAX};
     uint64_t rest = 0;
     for (bool first = true, last = false; !last; first = false) {
@@ -89,14 +90,14 @@ class Candidates {
   }
 
  private:
-  // The last token of a prefix, as far as it is known.
+  // The last token of a prefix, as far as known.
   struct End {
-    uint32_t key = 0;  // but for the lowest `unknown` bits, which are 0 here
+    uint32_t key = 0;  // its lowest `unknown` bits are 0
     int unknown = 0;
     int32_t id = 0;
   };
 
-  // Sums up weights by a digit of their keys, of those whose known bits are the end's.
+  // Sums weights by a digit of their keys, for tokens whose known bits equal the end's.
   MNEMON_DEVICE void Count(const CutOrder& order, const End& end, int shift) {
     shared_.sums.Clear();
     Barrier();

@@ -15,10 +15,10 @@ MNEMON_DEVICE bool HasCut(const SampleRow& row, CutOrder::By by, int32_t vocab) 
                                            : row.top_p < 1;
 }
 
-// Top-k, typical and top-p. REQUIRES: temperature > 0.
+// Applies top-k, typical and top-p. REQUIRES: temperature > 0.
 MNEMON_DEVICE void MakeCuts(const SampleRow& row, const WeightScale& scale,
                             Candidates& candidates) {
-  // A loop, so that the code of a cut is there once.
+  // A loop, so that the code of a cut exists once.
   for (int cut = 0; cut < 3; ++cut) {
     const auto by = static_cast<CutOrder::By>(cut);
     if (!HasCut(row, by, candidates.vocab())) continue;
@@ -35,7 +35,7 @@ MNEMON_DEVICE void MakeCuts(const SampleRow& row, const WeightScale& scale,
   }
 }
 
-// With what a token is drawn: its weight, 0 where min_p drops it.
+// Weight with which a token is drawn; 0 if min_p drops it.
 struct DrawWeight {
   WeightScale scale;
   uint64_t least = 0;
@@ -46,7 +46,7 @@ struct DrawWeight {
   }
 };
 
-// Typical sampling alone may have dropped the largest weight.
+// Only typical sampling can have dropped the largest weight.
 MNEMON_DEVICE DrawWeight CutMinP(const SampleRow& row, const WeightScale& scale,
                                  const Candidates& candidates) {
   if (!(row.min_p > 0)) return {scale, 0};

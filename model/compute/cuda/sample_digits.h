@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums of whole numbers by a digit of their keys. All threads of a block call it.
-// C++17.
+// Sums of integers by a digit of their keys. All threads of a block call it. C++17.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +14,12 @@ inline constexpr int32_t kDigits = 1 << kDigitBits;
 // A sum per digit, in shared memory, to which many threads add.
 class DigitSums {
  public:
-  // Clear and what comes before or behind it need a barrier between.
+  // A barrier must come before and after Clear.
   MNEMON_DEVICE void Clear() {
     for (int32_t d = ThreadIndex(); d < kDigits; d += ThreadCount())
       low_[d] = high_[d] = 0;
   }
-  // In halves: atomic sums of 64 bits in shared memory are loops.
+  // In two halves: 64-bit atomic sums in shared memory compile to loops.
   MNEMON_DEVICE void Add(uint32_t digit, uint64_t number) {
     if (number == 0) return;
     const auto part = static_cast<uint32_t>(number);

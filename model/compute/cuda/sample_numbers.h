@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers of sampling on a device (docs/numerics.md, Sampling): keys, weights, exact
-// shares of their sums, random bits, the logarithm. Each is one thread's. C++17.
+// Arithmetic of sampling on a device (docs/numerics.md, Sampling): keys, weights, exact
+// shares of their sums, random bits, the logarithm. Each runs in one thread. C++17.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mnemon::device {
 
-// What a weight of 1 is: weights are whole numbers of 2^-40.
+// The fixed-point weight 1: weights are multiples of 2^-40.
 inline constexpr uint64_t kWeightOne = uint64_t{1} << 40;
 
 MNEMON_DEVICE uint32_t BitsOf(float value) {
@@ -19,13 +19,13 @@ MNEMON_DEVICE uint32_t BitsOf(float value) {
   return bits;
 }
 
-// Rises as the logit falls; -0 equals 0. That of a finite one is above 0.
+// Ascends as the logit falls; -0 equals 0. Above 0 for finite logits.
 MNEMON_DEVICE uint32_t FallingKey(float logit) {
   const uint32_t bits = BitsOf(logit + 0.0f);
   return bits >> 31 != 0 ? bits : bits ^ 0x7FFFFFFFu;
 }
 
-// What weighs a logit.
+// Weight of a logit.
 struct WeightScale {
   float most = 0;  // the largest logit
   float temperature = 1;
@@ -36,8 +36,8 @@ struct WeightScale {
   MNEMON_DEVICE uint64_t Weight(float logit) const;
 };
 
-// The whole part of e x 2^40, e in [0, 1]: its bits are those of a whole number times a
-// power of two.
+// The integer part of e x 2^40, e in [0, 1]; e's bits are an integer times a power of
+// two.
 MNEMON_DEVICE uint64_t FixedPoint(float e) {
   const uint32_t bits = BitsOf(e);
   const uint64_t number = (bits & 0x7FFFFFu) | 0x800000u;
@@ -48,7 +48,7 @@ MNEMON_DEVICE uint64_t WeightScale::Weight(float logit) const {
   return FixedPoint(Exp(Exponent(logit)));
 }
 
-// The least whole number that is at least share * total. REQUIRES: share in [0, 1].
+// The least integer >= share * total. REQUIRES: share in [0, 1].
 MNEMON_DEVICE uint64_t CeilOfShare(float share, uint64_t total) {
   const uint32_t bits = BitsOf(share), exponent = bits >> 23;
   const uint32_t digits = bits & 0x7FFFFFu;
@@ -62,7 +62,7 @@ MNEMON_DEVICE uint64_t CeilOfShare(float share, uint64_t total) {
   return static_cast<uint64_t>((product + rest) >> shift);
 }
 
-// The whole part of (random / 2^64) * total.
+// The integer part of (random / 2^64) * total.
 MNEMON_DEVICE uint64_t FloorOfFraction(uint64_t random, uint64_t total) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(random) * total) >> 64);
 }
@@ -86,7 +86,7 @@ MNEMON_DEVICE uint64_t RandomAt(uint64_t seed, uint64_t index) {
   return uint64_t{c1} << 32 | c0;
 }
 
-// That of model/compute/functions.h. REQUIRES: x positive, finite, not subnormal.
+// Same as in model/compute/functions.h. REQUIRES: x positive, finite, not subnormal.
 MNEMON_DEVICE double Log(double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The order in which a cut keeps tokens (docs/numerics.md, Sampling): a key that rises,
-// a weight, and what the weights of the kept exceed. One type for all cuts, so that
-// their code is there once. C++17.
+// The order in which a cut keeps tokens (docs/numerics.md, Sampling): an ascending key,
+// a weight, and the target that the weights of the kept must exceed. One type for all
+// cuts, so that their code exists once. C++17.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@ struct CandidateToken {
 };
 
 struct CutOrder {
-  // In the order in which they come: top-k, typical, top-p.
+  // In the order of application: top-k, typical, top-p.
   enum class By : uint8_t { kCount, kTypicality, kProbability };
 
   By by = By::kCount;
-  int32_t k = 1;  // of kCount: so many are kept, fewer than there are
-  float p = 1;    // of the others: the share of the weights that the kept reach
+  int32_t k = 1;  // kCount: number to keep, less than all
+  float p = 1;    // others: share of the weights to reach
   WeightScale scale;
-  // Of kTypicality: log of the sum of the weights, and what the information is near to.
+  // kTypicality: log of the sum of the weights, and the expected information.
   float log_total = 0;
   float entropy = 0;
 
   MNEMON_DEVICE uint32_t Key(const CandidateToken& token) const {
     if (by != By::kTypicality) return FallingKey(token.logit);
-    // Tokens without weight matter nowhere, wherever they come.
+    // Tokens without weight have no effect, wherever they are ordered.
     const float information = log_total - scale.Exponent(token.logit);
     return BitsOf(fabsf(information - entropy));
   }
   MNEMON_DEVICE uint64_t Weight(const CandidateToken& token) const {
     return by == By::kCount ? 1 : scale.Weight(token.logit);
   }
-  // Below the sum of all weights, so that one token at least is kept.
+  // Less than the sum of all weights, so that at least one token is kept.
   MNEMON_DEVICE uint64_t Target(uint64_t total) const {
     const uint64_t least =
         by == By::kCount ? static_cast<uint64_t>(k) : CeilOfShare(p, total);

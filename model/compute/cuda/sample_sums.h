@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the threads of a block find together in a list of whole numbers: the least, and
-// where a running sum passes a target. The list is cut into a part per warp, so that
-// its order is kept and neighbours are read together. All threads of a block call them;
-// `of_warps` is shared memory, a number per warp. C++17.
+// Reductions by all threads of a block over a list of integers: the minimum, and the
+// place where a running sum passes a target. The list is cut into one part per warp, so
+// that its order is kept and neighbours are read together. All threads of a block call
+// them; `of_warps` is shared memory, one number per warp. C++17.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Range {
   int32_t end = 0;
 };
 
-// The part of warp `index`: whole warps of numbers.
+// The part of warp `index`: whole multiples of kWarp numbers.
 MNEMON_DEVICE Range WarpPart(Range whole, int index) {
   const int32_t threads = ThreadCount();
   const int32_t size =
@@ -25,9 +25,9 @@ MNEMON_DEVICE Range WarpPart(Range whole, int index) {
           Smaller(whole.begin + (index + 1) * size, whole.end)};
 }
 
-// use(inside, load(i)) for each i of a range, by a warp whose lanes meet there; where
-// `inside` is false, the number is not of the range. Several are loaded at once, so
-// that one does not wait for the other.
+// Calls use(inside, load(i)) for each i of a range; called by a warp, whose lanes
+// synchronise in `use`; if `inside` is false, the number is outside of the range.
+// Several are loaded at once, so that loads overlap.
 template <class Load, class Use>
 MNEMON_DEVICE void Each(Range range, const Load& load, const Use& use) {
   constexpr int kAtOnce = 4;
@@ -58,7 +58,7 @@ struct Most {
   }
 };
 
-// What a warp's numbers make together, for every lane.
+// Folds the numbers of a warp; every lane gets the result.
 template <class Fold>
 MNEMON_DEVICE uint64_t WarpFold(uint64_t number, const Fold& fold) {
   for (int apart = kWarp / 2; apart > 0; apart /= 2) {
@@ -67,7 +67,7 @@ MNEMON_DEVICE uint64_t WarpFold(uint64_t number, const Fold& fold) {
   return number;
 }
 
-// Likewise a block's, for every thread. `none` changes no number.
+// The same for a block, for every thread. `none` is the neutral element.
 template <class Fold>
 MNEMON_DEVICE uint64_t BlockFold(uint64_t number, uint64_t none, const Fold& fold,
                                  uint64_t* of_warps) {
@@ -79,7 +79,7 @@ MNEMON_DEVICE uint64_t BlockFold(uint64_t number, uint64_t none, const Fold& fol
   return number;
 }
 
-// Of the lanes up to this one.
+// Sum over the lanes up to this one.
 MNEMON_DEVICE uint64_t WarpRunningSum(uint64_t value) {
   for (int apart = 1; apart < kWarp; apart *= 2) {
     const uint64_t before = Shuffle(value, Lane() - apart);
@@ -88,13 +88,13 @@ MNEMON_DEVICE uint64_t WarpRunningSum(uint64_t value) {
   return value;
 }
 
-// Where a running sum first exceeds a target.
+// The place where a running sum first exceeds a target.
 struct Passed {
   int32_t index = 0;
   uint64_t rest = 0;  // of the target, without what comes before
 };
 
-// Of 32 numbers, one per lane; the index is 32 where they do not pass the target.
+// For 32 numbers, one per lane; the index is 32 if they do not exceed the target.
 MNEMON_DEVICE Passed WarpPass(uint64_t number, uint64_t target) {
   const uint64_t sum = WarpRunningSum(number);
   const int index = CountBits(Ballot(sum <= target));
@@ -102,8 +102,8 @@ MNEMON_DEVICE Passed WarpPass(uint64_t number, uint64_t target) {
   return {index, index == 0 ? target : target - before};
 }
 
-// Of weigh(load(i)), i < count. The target is want(sum of all of them). REQUIRES: it is
-// below the sum.
+// For weigh(load(i)), i < count. The target is want(sum of all). REQUIRES: it is below
+// the sum.
 template <class Load, class Weigh, class Want>
 MNEMON_DEVICE Passed Pass(int32_t count, const Load& load, const Weigh& weigh,
                           const Want& want, uint64_t* of_warps) {
@@ -131,7 +131,7 @@ MNEMON_DEVICE Passed Pass(int32_t count, const Load& load, const Weigh& weigh,
   for (;; range.begin += kWarp) {
     const int32_t i = range.begin + Lane();
     const Passed here = WarpPass(i < range.end ? weigh(load(i)) : 0, target);
-    // Ends in any case: a device that hangs serves nobody.
+    // Bounded in any case: a hanging device would stop the server.
     if (here.index < kWarp || range.begin + kWarp >= range.end)
       return {Smaller(range.begin + here.index, range.end - 1), here.rest};
     target = here.rest;

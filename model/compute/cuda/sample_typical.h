@@ -9,8 +9,8 @@
 
 namespace mnemon::device {
 
-// The sum16 of `parts` in blocks of 1024, added upward. They are lost, and read until
-// the next barrier. A half of a warp adds a block.
+// sum16 of `parts` in blocks of 1024, added upward. Overwrites `parts`, and reads them
+// until the next barrier. Half a warp adds a block.
 MNEMON_DEVICE float BlockSum(float* parts, int32_t count) {
   constexpr int32_t kBlock = 1024;
   const int32_t blocks = (count + kBlock - 1) / kBlock;

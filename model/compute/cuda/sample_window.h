@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What changes logits before a token is drawn: the penalties of the tokens in a window,
-// which a device keeps itself, and biases. All threads of a block call it. C++17.
+// Changes of logits before a token is drawn: penalties of the tokens in a window, which
+// the device keeps, and biases. All threads of a block call it. C++17.
 #pragma once
 
 #include <cfloat>
@@ -10,17 +10,17 @@
 
 namespace mnemon::device {
 
-// The newest tokens of a slot, in memory of the device. How often each of them occurs
-// is counted anew for each draw, in scratch of the block: as much work as to look at
-// them, and a window is nothing but its tokens.
+// The newest tokens of a slot, in device memory. Their numbers of occurrences are
+// counted anew for each draw, in scratch of the block: this costs as much as reading
+// them, and a window then consists only of its tokens.
 struct PenaltyWindow {
   int32_t* tokens = nullptr;  // a ring, [capacity], the slot's own
   int32_t capacity = 0;
-  int32_t size = 0;  // of them, from place 0 on
+  int32_t size = 0;  // number of tokens, from place 0 on
   int32_t next = 0;  // where the next token is put
 };
 
-// Puts a token in, in place of the oldest one of a full window. By one thread.
+// Appends a token, replacing the oldest of a full window. Called by one thread.
 MNEMON_DEVICE void Append(PenaltyWindow& window, int32_t token) {
   if (window.capacity == 0) return;
   window.tokens[window.next] = token;
@@ -39,7 +39,7 @@ struct TokenBias {
   float bias = 0;  // finite or -infinity
 };
 
-// What was seen of logits, bit by bit.
+// Bits for the kinds of logits that were seen.
 inline constexpr uint32_t kSeenUnusable = 1, kSeenFinite = 2;
 
 MNEMON_DEVICE uint32_t SeenOf(float logit) {
@@ -47,7 +47,7 @@ MNEMON_DEVICE uint32_t SeenOf(float logit) {
   return logit > -Infinity() ? kSeenFinite : 0;
 }
 
-// So that no sum or product of finite numbers forbids a token, or all others.
+// Clamps, so that no sum or product of finite numbers forbids a token, or all others.
 MNEMON_DEVICE float Saturated(float logit) {
   const float bounded = logit < FLT_MAX ? logit : FLT_MAX;
   return bounded > -FLT_MAX ? bounded : -FLT_MAX;
@@ -66,8 +66,8 @@ MNEMON_DEVICE float Biased(float logit, float bias) {
   return Saturated(logit + bias);
 }
 
-// Changes the logits of the tokens of a window, each once. Returns what this thread saw
-// there before. `counts` ([V]) is scratch.
+// Applies penalties to the logits of a window's tokens, each once. Returns the bits of
+// what this thread saw there before. `counts` ([V]) is scratch.
 MNEMON_DEVICE uint32_t Penalize(const PenaltyWindow& window, const Penalties& penalties,
                                 float* logits, uint32_t* counts) {
   const int32_t size = window.size, first = ThreadIndex(), step = ThreadCount();
@@ -88,7 +88,7 @@ MNEMON_DEVICE uint32_t Penalize(const PenaltyWindow& window, const Penalties& pe
   return seen;
 }
 
-// Likewise, with biases. REQUIRES: entries of one token are neighbours.
+// The same for biases. REQUIRES: entries of one token are adjacent.
 MNEMON_DEVICE uint32_t AddBiases(const TokenBias* biases, int32_t count,
                                  float* logits) {
   uint32_t seen = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Sums of one slice of a tile of rows and outputs, by a warp. In float32 and bf16
-// inputs and weights come to the warp's shared memory, and a lane sums four outputs of
-// some rows in registers; in int8 the warp reads them itself, for products of bytes.
-// C++17.
+// Sums of one slice of a tile of rows and outputs, by a warp. In float32 and bf16,
+// inputs and weights are staged in the warp's shared memory, and a lane sums four
+// outputs of some rows in registers; in int8 the warp reads them directly, for products
+// of bytes. C++17.
 #pragma once
 
 #include "model/compute/cuda/prepared_rows.h"
@@ -19,8 +19,9 @@ struct TileShape {
   constexpr int outputs() const { return panels * static_cast<int>(kPanel); }
 };
 
-// Inputs of a slice that a warp multiplies at once, with all their weights, and floats
-// from row to row of them: the same input of neighbouring rows is in different banks.
+// Inputs of a slice, with all their weights, that a warp multiplies at a time, and
+// their floats from row to row: the same input of neighbouring rows is in different
+// banks.
 inline constexpr int kStagedInputs = 32;
 inline constexpr int kStagedStride = kStagedInputs + 4;
 
@@ -47,8 +48,8 @@ class TileSlice {
                           float* memory)
       : matrix_(matrix), first_panel_(first_panel), slice_(slice), memory_(memory) {}
 
-  // Writes sums [rows][kSumStride]. `row(r)` is the input of row r of the tile, for any
-  // of its rows.
+  // Writes sums [rows][kSumStride]. `row(r)` is the input of row r, for any row of the
+  // tile.
   template <bool kBf16, class Row>
   MNEMON_DEVICE void SetFloats(const Row& row) {
     const int quad = Lane() % kQuads, row_lane = Lane() / kQuads;
@@ -102,14 +103,14 @@ class TileSlice {
     }
   }
 
-  // Likewise in int8; `rows` of the tile's rows are there.
+  // The same in int8; `rows` of the tile's rows exist.
   MNEMON_DEVICE void SetInt8(const Int8Rows& inputs, int rows) {
     Int8Sums<kPanels, kShape.rows() / 8>(
         inputs, rows, [&](int p) { return SliceOf(p); }, slice_, kSumStride, memory_);
   }
 
  private:
-  // Of a panel of the tile; beyond the matrix's panels the last one's.
+  // The slice of a panel of the tile; the last one's beyond the matrix's panels.
   MNEMON_DEVICE PanelSlice SliceOf(int panel) const {
     return {matrix_, Smaller(first_panel_ + panel, matrix_.panel_count() - 1), slice_};
   }
@@ -118,13 +119,13 @@ class TileSlice {
     return memory_ + kShape.rows() * kStagedStride;
   }
 
-  // Brings inputs from .. from + count - 1 of the slice to shared memory, [rows]
-  // [kStagedStride].
+  // Copies inputs from .. from + count - 1 of the slice to shared memory,
+  // [rows][kStagedStride].
   template <class Row>
   MNEMON_DEVICE void StageInputs(const Row& row, int from, int count) {
     const int64_t at = slice_ * matrix_.slice + from;
     constexpr int kFours = kStagedInputs / 4, kCopies = kShape.rows() * kFours / kWarp;
-    // Where all rows follow each other, addresses do.
+    // If all rows are contiguous, so are addresses.
     constexpr int kApart = kWarp / kFours;
     const int first = Lane() / kFours, k = Lane() % kFours * 4;
     const bool fours = OnSixteenBytes(row(0) + at) && row.stride() % 4 == 0;
@@ -149,7 +150,7 @@ class TileSlice {
     }
   }
 
-  // Likewise weights: in float32 [inputs][outputs], in bf16 two inputs together.
+  // The same for weights: in float32 [inputs][outputs], in bf16 two inputs together.
   MNEMON_DEVICE void StageWeights(bool bf16, int from, int count) {
     const int begin = bf16 ? from / 2 : from, lines = bf16 ? (count + 1) / 2 : count;
     constexpr int kApart = kWarp / kQuads;
@@ -169,7 +170,8 @@ class TileSlice {
     }
   }
 
-  // Four outputs of staged inputs k .. k + 3. REQUIRES: k is a multiple of 4.
+  // Multiplies four outputs by staged inputs k .. k + 3. REQUIRES: k is a multiple of
+  // 4.
   template <bool kBf16>
   MNEMON_DEVICE void ReadWeights(int k, int quad, Four (&to)[4]) const {
     if constexpr (kBf16) {
@@ -190,7 +192,7 @@ class TileSlice {
       }
     }
   }
-  // Likewise of one.
+  // The same for one input.
   template <bool kBf16>
   MNEMON_DEVICE Four ReadWeights(int k, int quad) const {
     if constexpr (kBf16) {

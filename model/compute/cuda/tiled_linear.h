@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Linear of kernels.h on a device for many rows. All threads of a block call it; the
-// block is the share's worker. A block computes tiles of rows and outputs; its warps
-// sum one slice each of a tile, four outputs of some rows in each lane's registers, or
-// in int8 by products of bytes. The slices meet in shared memory, where they are added
-// upward. C++17.
+// block is the share's worker. A block computes tiles of rows and outputs; each warp
+// sums one slice of a tile, with four outputs of some rows in each lane's registers, or
+// in int8 by products of bytes. The slices are added upward in shared memory. C++17.
 #pragma once
 
 #include "model/compute/cuda/tile_slice.h"
 
 namespace mnemon::device {
 
-// Of a call with so many rows: few rows are one tile, and with many a weight is used
-// for as many as registers hold.
+// Tile shape for `rows` rows: few rows are one tile; with many, a weight is used for as
+// many rows as registers hold.
 inline constexpr TileShape TileShapeOf(int64_t rows) {
   if (rows <= 8) return {1, 1};
   if (rows <= 16) return {1, 2};
@@ -24,16 +23,16 @@ inline constexpr int64_t Tiles(const MatrixView& matrix, int64_t rows) {
          ((matrix.panel_count() + shape.panels - 1) / shape.panels);
 }
 
-// Of the block; it also has the sums of the slices so far.
+// Shared memory of the block, which includes the sums of the slices so far.
 inline constexpr int64_t TiledLinearFloats(int64_t rows, int64_t warps) {
   const TileShape shape = TileShapeOf(rows);
   return shape.rows() * shape.outputs() + warps * TileWarpFloats(shape);
 }
 
-// Inputs in float32 of the rows of a tile; those that are not there are the last one's.
+// Inputs in float32 of the rows of a tile; missing rows repeat the last one.
 class TileRows {
  public:
-  // `whole`: of a tile that has all its rows.
+  // `whole`: the tile has all its rows.
   MNEMON_DEVICE TileRows(const LinearCall& call, ConstRows prepared, int64_t first,
                          int count, int whole)
       : in_(prepared.data == nullptr ? call.in : prepared),
@@ -47,7 +46,7 @@ class TileRows {
     return in_.row(pick_ == nullptr ? row : pick_[row]);
   }
   MNEMON_DEVICE int64_t stride() const { return in_.stride; }
-  // They follow each other.
+  // Whether the rows are contiguous.
   MNEMON_DEVICE bool plain() const { return plain_; }
 
  private:
@@ -65,7 +64,7 @@ class LinearTile {
   static constexpr TileShape kShape = Slice::kShape;
   static constexpr int kWarpFloats = static_cast<int>(TileWarpFloats(kShape));
 
-  // As of TiledLinear.
+  // See TiledLinear.
   MNEMON_DEVICE LinearTile(const LinearCall& call, bool factor, ConstRows prepared,
                            const SharedFloats& shared)
       : call_(call),
@@ -113,7 +112,7 @@ class LinearTile {
     }
   }
 
-  // Adds the slices that are there to the totals; the last ones finish the outputs.
+  // Adds the finished slices to the totals; the last ones complete the outputs.
   MNEMON_DEVICE void Add(int first, int count, bool last) {
     constexpr int kQuads = Slice::kQuads;
     for (int n = ThreadIndex(); n < rows_ * kQuads; n += ThreadCount()) {
@@ -202,9 +201,9 @@ MNEMON_DEVICE void RunTiles(const LinearCall& call, bool factor, ConstRows prepa
   for (int64_t i = share.begin(tiles); i < end; ++i) tile.Run(i);
 }
 
-// `prepared`: the call's rows, where they need be. A call with a gate is two, the
-// second of which, `factor`, has the gate as its weights and multiplies what the first
-// wrote. REQUIRES: TiledLinearFloats of these rows and one warp at least.
+// `prepared`: the call's rows, if they need preparation. A call with a gate is executed
+// as two: the second, with `factor`, has the gate as its weights and multiplies what
+// the first wrote. REQUIRES: TiledLinearFloats of these rows and at least one warp.
 MNEMON_DEVICE void TiledLinear(const LinearCall& call, bool factor, ConstRows prepared,
                                Share share, const SharedFloats& shared) {
   switch (TileShapeOf(call.rows).each) {

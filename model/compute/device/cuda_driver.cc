@@ -23,10 +23,10 @@
 namespace mnemon {
 namespace {
 
-// Up to so many rows a step is one kernel: on an H100 it is faster than a graph with 8
-// and with 16 (bench/gpu_steps.md).
+// Up to this many rows a step is one kernel: on an H100 this is faster than a graph
+// with 8 and with 16 rows (bench/gpu_steps.md).
 constexpr int64_t kWholeStepRows = 16;
-// Of memory that was given back, as much is kept for what is taken next.
+// Freed memory that is kept for later allocations.
 constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 
 absl::Status NoGpu(std::string_view why) {
@@ -36,10 +36,10 @@ absl::Status NoGpu(std::string_view why) {
 
 size_t Size(int64_t bytes) { return static_cast<size_t>(bytes); }
 
-// The GPU, of all drivers of the process: a reset takes from each what it has, so that
-// nobody may be using it then.
+// The GPU, shared by all drivers of the process. A reset invalidates everything of all
+// drivers, so nobody may be using it then.
 struct Gpu {
-  std::shared_mutex mutex;  // shared while calls of CUDA are made, alone for a reset
+  std::shared_mutex mutex;  // shared for calls of CUDA, exclusive for a reset
   int64_t resets = 0;       // guarded by it
 };
 
@@ -50,7 +50,7 @@ Gpu& TheGpu() {
 
 class CudaGraph final : public DeviceGraph {
  public:
-  // `now` counts restarts of the device; outlives it.
+  // `now` counts restarts of the device; it must outlive the graph.
   CudaGraph(cudaGraphExec_t graph, const int64_t& now)
       : graph_(graph), now_(now), made_(now) {}
   ~CudaGraph() override {
@@ -58,7 +58,7 @@ class CudaGraph final : public DeviceGraph {
   }
 
   cudaGraphExec_t graph() const { return graph_; }
-  // False: there is none, or it was gone with a restart.
+  // False if there is no graph, or it was lost in a restart.
   bool there() const { return graph_ != nullptr && made_ == now_; }
 
  private:
@@ -107,10 +107,10 @@ class CudaDriver final : public DeviceDriver {
   absl::Status Restart() override;
 
  private:
-  // Of marks: one that comes so many later takes an event over, and is behind it.
+  // Number of events. A mark reuses the event of the mark kEvents before it.
   static constexpr size_t kEvents = 64;
 
-  // For the time of a call: nobody resets the GPU.
+  // Prevents a reset of the GPU during a call.
   class Use {
    public:
     explicit Use(CudaDriver& driver) : lock_(TheGpu().mutex) {
@@ -119,7 +119,7 @@ class CudaDriver final : public DeviceDriver {
       }
       ready_ = !driver.lost();
     }
-    // False: it is lost.
+    // False if the device is lost.
     explicit operator bool() const { return ready_; }
 
    private:
@@ -127,9 +127,9 @@ class CudaDriver final : public DeviceDriver {
     bool ready_ = false;
   };
 
-  // Stream, events and what kernels may use.
+  // Creates stream and events, and sets limits of kernels.
   cudaError_t Begin();
-  // Notes the first failure.
+  // Records the first failure.
   void Lose(std::string_view why);
   void Check(cudaError_t error) {
     if (error != cudaSuccess) Lose(cudaGetErrorString(error));
@@ -142,12 +142,12 @@ class CudaDriver final : public DeviceDriver {
 
   DeviceLimits limits_;
   CudaMemory memory_;
-  cudaStream_t stream_ = nullptr;  // constant but for Restart, likewise
+  cudaStream_t stream_ = nullptr;  // constant except for Restart, as the next
   std::array<cudaEvent_t, kEvents> events_{};
-  int64_t resets_ = 0;  // of the GPU, when these were made
+  int64_t resets_ = 0;  // resets of the GPU when these were made
 
   std::atomic<bool> lost_ = false;
-  std::mutex mutex_;  // guards what follows, and that marks and events rise together
+  std::mutex mutex_;  // guards what follows; marks and events ascend together
   std::string failure_;
   int64_t marks_ = 0;
   std::map<void*, int64_t> pinned_;  // bytes
@@ -171,7 +171,7 @@ cudaError_t CudaDriver::Begin() {
     if (error != cudaSuccess) return error;
     error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   }
-  // What calls take and give back again and again stays with the process.
+  // Memory that calls repeatedly allocate and free stays with the process.
   cudaMemPool_t pool = nullptr;
   uint64_t keep = kKeptBytes;
   if (error == cudaSuccess) error = cudaDeviceGetDefaultMemPool(&pool, 0);
@@ -376,7 +376,7 @@ absl::Status CudaDriver::Restart() {
   Gpu& gpu = TheGpu();
   const std::lock_guard alone(gpu.mutex);
   cudaError_t error = cudaSuccess;
-  // Another model may have done so.
+  // Another driver may have reset it already.
   if (gpu.resets == resets_) {
     error = cudaDeviceReset();
     ++gpu.resets;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The driver of an NVIDIA GPU, on CUDA's runtime.
+// DeviceDriver of an NVIDIA GPU, using the CUDA runtime.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace mnemon {
 
-// As OpenDevice("cuda").
+// See OpenDevice("cuda").
 absl::StatusOr<std::unique_ptr<DeviceDriver>> MakeCudaDriver();
 
 }  // namespace mnemon

@@ -8,7 +8,7 @@
 namespace mnemon {
 namespace {
 
-// The version of CUDA from which on all of them are there.
+// First version of CUDA with all of these functions.
 constexpr unsigned int kVersion = 11020;
 
 template <class Function>
@@ -82,9 +82,9 @@ void CudaMemory::UnmapUnit(char* at, CUmemGenericAllocationHandle handle,
 
 bool CudaMemory::Map(char* begin, int64_t bytes, int64_t unit) {
   const std::lock_guard lock(mutex_);
-  const auto behind = regions_.upper_bound(begin);
-  if (behind == regions_.begin()) return false;  // from before a reset
-  Region& region = std::prev(behind)->second;
+  const auto next = regions_.upper_bound(begin);
+  if (next == regions_.begin()) return false;  // from before a reset
+  Region& region = std::prev(next)->second;
   for (int64_t at = 0; at < bytes; at += unit) {
     if (MapUnit(region, begin + at, unit)) continue;
     for (int64_t undone = 0; undone < at; undone += unit) {
@@ -99,9 +99,9 @@ bool CudaMemory::Map(char* begin, int64_t bytes, int64_t unit) {
 
 void CudaMemory::Unmap(char* begin, int64_t bytes, int64_t unit) {
   const std::lock_guard lock(mutex_);
-  const auto behind = regions_.upper_bound(begin);
-  if (behind == regions_.begin()) return;
-  Region& region = std::prev(behind)->second;
+  const auto next = regions_.upper_bound(begin);
+  if (next == regions_.begin()) return;
+  Region& region = std::prev(next)->second;
   for (int64_t at = 0; at < bytes; at += unit) {
     const auto one = region.mapped.find(begin + at);
     if (one == region.mapped.end()) continue;

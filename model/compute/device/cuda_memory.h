@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Addresses of a GPU and memory behind them, by CUDA's virtual memory management, whose
-// functions only the driver's library has: they are looked up in it, so that programs
-// start where it is missing.
+// Address ranges of a GPU and memory mapped to them, by CUDA's virtual memory
+// management. Its functions exist only in the driver library and are looked up at run
+// time, so that programs start without the library.
 #pragma once
 
 #include <cuda.h>
@@ -15,16 +15,16 @@ namespace mnemon {
 // Safe for concurrent use.
 class CudaMemory {
  public:
-  // Looks the functions up. False: this driver lacks them.
+  // Looks up the functions. Returns false if this driver lacks them.
   bool Load();
 
-  // Null, or false: there is no memory, or the device is lost.
+  // Null or false if there is no memory, or the device is lost.
   char* Reserve(int64_t bytes);
   bool Map(char* begin, int64_t bytes, int64_t unit);
-  // REQUIRES: nothing uses it any more; likewise Release.
+  // REQUIRES: nothing uses it any more; the same for Release.
   void Unmap(char* begin, int64_t bytes, int64_t unit);
   void Release(char* begin);
-  // After a reset of the device: all is gone.
+  // Drops everything, after a reset of the device.
   void Forget();
 
   // Queued on the stream.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Addresses of a device with memory from their beginning up to where it was needed.
+// A range of device addresses, of which a prefix has memory.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@ class DeviceAddresses {
   DeviceAddresses(const DeviceAddresses&) = delete;
   DeviceAddresses& operator=(const DeviceAddresses&) = delete;
 
-  // Room for as many as `bytes`, in place of the addresses so far, none of it with
-  // memory. Throws std::bad_alloc; there are none then.
+  // Reserves `bytes` of addresses without memory, in place of the previous range.
+  // Throws std::bad_alloc and then has no addresses.
   void Reserve(int64_t bytes) {
     GiveBack();
     size_ = Whole(bytes);
     begin_ = size_ > 0 ? driver_.TakeAddresses(size_) : nullptr;
   }
-  // Memory for the first `bytes`, of any content where it is new. Throws
-  // std::bad_alloc; nothing changed then. REQUIRES: as many are reserved.
+  // Maps memory for the first `bytes`; new memory has arbitrary content. Throws
+  // std::bad_alloc without effect. REQUIRES: as many are reserved.
   void Cover(int64_t bytes) {
     const int64_t needed = Whole(bytes);
     if (needed <= covered_) return;

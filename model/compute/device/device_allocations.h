@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pieces of a device's memory that are given back together.
+// Allocations of device memory that are freed together.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class DeviceAllocations {
   DeviceAllocations(const DeviceAllocations&) = delete;
   DeviceAllocations& operator=(const DeviceAllocations&) = delete;
 
-  // As DeviceDriver::Take; null for no bytes.
+  // See DeviceDriver::Take; null for no bytes.
   void* Take(int64_t bytes) {
     if (bytes == 0) return nullptr;
-    taken_.emplace_back();  // first: nothing is taken if there is no room for it
+    taken_.emplace_back();  // first, so that nothing leaks if this throws
     try {
       taken_.back() = driver_.Take(bytes);
     } catch (...) {

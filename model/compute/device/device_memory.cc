@@ -11,7 +11,7 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kRegion = int64_t{1} << 30;
-// Of pinned memory for transfers.
+// Size of the pinned memory for transfers.
 constexpr int64_t kPinned = int64_t{4} << 20;
 
 }  // namespace
@@ -46,7 +46,7 @@ void* DeviceMemory::Take(int64_t bytes, Taker taker) {
 }
 
 void DeviceMemory::GiveBack(void* begin, int64_t bytes) {
-  // Of a device that is lost nothing is in use.
+  // On a lost device nothing is in use.
   driver_.Wait(driver_.Mark()).IgnoreError();
   driver_.Unmap(static_cast<char*>(begin), bytes);
 }
@@ -56,7 +56,7 @@ void DeviceMemory::TakeAgain(void* begin, int64_t bytes) {
   Zero(static_cast<float*>(begin), bytes / FloatBytes(1));
 }
 
-// It is there when it is taken.
+// No effect: memory exists once it is mapped.
 void DeviceMemory::Populate(void*, int64_t) {}
 
 void DeviceMemory::Zero(float* to, int64_t count) { Fill(to, count, 0.0f); }
@@ -80,7 +80,7 @@ absl::Status DeviceMemory::CopyIn(std::span<const HostCopy> copies) {
 absl::Status DeviceMemory::Transfer(std::span<const HostCopy> copies, Way way) {
   std::lock_guard lock(pinned_mutex_);
   if (pinned_ == nullptr) pinned_ = static_cast<char*>(driver_.TakePinned(kPinned));
-  // As many pieces as the pinned memory holds are queued, then awaited together.
+  // Queues as many pieces as fit the pinned memory, then waits for all of them.
   std::vector<HostCopy> queued;
   const auto finish = [&]() -> absl::Status {
     MNEMON_RETURN_IF_ERROR(driver_.Wait(driver_.Mark()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// States in the memory of a device: the memory of one arena, and its block tables.
+// StateMemory on a device: the memory of one arena, and its block tables.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace mnemon {
 
-// What its calls write and copy is queued, so that steps that are queued later find it
-// done. Threads: as of StateMemory.
+// Writes and copies are queued, so that steps queued later see them. Threads: see
+// StateMemory.
 class DeviceMemory final : public StateMemory {
  public:
   // For states of this spec. The driver must outlive it.
   DeviceMemory(DeviceDriver& driver, const StateSpec& spec);
-  // Gives all memory back.
+  // Frees all memory.
   ~DeviceMemory() override;
 
   void* Take(int64_t bytes, Taker taker) override;
@@ -31,15 +31,15 @@ class DeviceMemory final : public StateMemory {
   void Zero(float* to, int64_t count) override;
   void Fill(float* to, int64_t count, float value) override;
   void Copy(const float* from, float* to, int64_t count) override;
-  // By way of pinned memory; one call at a time, others wait.
+  // Copies through pinned memory; one call at a time, others wait.
   absl::Status CopyOut(std::span<const HostCopy> copies) override;
   absl::Status CopyIn(std::span<const HostCopy> copies) override;
 
-  // For the arena's owner.
+  // For the arena's owner only.
   DeviceTables& tables() { return tables_; }
 
  private:
-  // Addresses that one thread takes memory from, in order.
+  // Addresses from which one thread allocates in order.
   struct Region {
     char* begin = nullptr;
     int64_t size = 0;
@@ -54,7 +54,7 @@ class DeviceMemory final : public StateMemory {
   DeviceTables tables_;
   Region owners_, recyclers_;
   std::mutex pinned_mutex_;
-  char* pinned_ = nullptr;  // guarded by pinned_mutex_; from the first transfer on
+  char* pinned_ = nullptr;  // guarded by pinned_mutex_; set by the first transfer
 };
 
 }  // namespace mnemon

@@ -32,7 +32,7 @@ void DeviceTables::MakeRoom(int64_t slots, int64_t blocks) {
   const int64_t slot_bytes = (ring_ ? 2 * most : most) * kEntry;
   const int64_t bytes = PowerOfTwo(std::max({slots, had, kLeastSlots})) * slot_bytes;
   if (most != blocks_ || bytes > memory_.size()) {
-    written_.clear();  // tables begin anew
+    written_.clear();  // tables start over
     blocks_ = most;
     memory_.Reserve(bytes);
   }

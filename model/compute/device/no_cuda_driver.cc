@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In builds without CUDA.
+// Stub for builds without CUDA.
 #include "base/error.h"
 #include "model/compute/device/cuda_driver.h"
 

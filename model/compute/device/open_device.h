@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The devices of this machine.
+// Opens a device of this machine by name.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace mnemon {
 
-// A driver of the device that users name so; null: "cpu". "cuda": the first GPU that
-// CUDA_VISIBLE_DEVICES shows. INVALID_ARGUMENT for other names, UNIMPLEMENTED in a
-// build without CUDA, UNAVAILABLE where there is no GPU that it can use.
+// Driver of the device named by the user; null for "cpu". "cuda": the first GPU in
+// CUDA_VISIBLE_DEVICES. INVALID_ARGUMENT for other names, UNIMPLEMENTED in a build
+// without CUDA, UNAVAILABLE if there is no usable GPU.
 absl::StatusOr<std::unique_ptr<DeviceDriver>> OpenDevice(std::string_view name);
 
 }  // namespace mnemon

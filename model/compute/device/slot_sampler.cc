@@ -23,7 +23,7 @@ SlotSamplerImage::SlotSamplerImage(const SamplingParams& params,
   std::ranges::transform(params.logit_bias, to, [](const LogitBias& one) {
     return device::TokenBias{one.token, one.bias};
   });
-  // Those of one token side by side, in their order.
+  // Entries of one token become adjacent, in their order.
   std::stable_sort(to, to + params.logit_bias.size(),
                    [](const auto& a, const auto& b) { return a.token < b.token; });
 

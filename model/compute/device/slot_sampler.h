@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the draws of a slot go by, made by the host as one piece of a device's memory.
+// A SlotSampler with its biases and window as one piece of memory, which the host
+// prepares for a device.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,21 @@
 
 namespace mnemon {
 
-// Constant but for MoveTo. Its numbers stay where they are when it is moved.
+// Immutable except for MoveTo. Moving the object keeps the address of its numbers.
 class SlotSamplerImage {
  public:
   // `tail`: the newest tokens of the history, penalty_window_tokens of them or all.
-  // Throws std::bad_alloc. REQUIRES: Rounded parameters.
+  // Throws std::bad_alloc. REQUIRES: parameters returned by Rounded.
   SlotSamplerImage(const SamplingParams& params, std::span<const int32_t> tail);
 
   int64_t bytes() const { return static_cast<int64_t>(bytes_.size()); }
   const void* data() const { return bytes_.data(); }
-  // Makes it one that lies at `address`, on 16 bytes.
+  // Relocates the image to `address`, aligned to 16 bytes.
   device::SlotSampler* MoveTo(void* address);
 
  private:
   std::vector<char> bytes_;  // a SlotSampler, its biases, its window
-  int64_t biases_ = 0;       // where they begin
+  int64_t biases_ = 0;       // offset of the biases
   int64_t window_ = 0;
 };
 

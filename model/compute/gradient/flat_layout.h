@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where each weight lies in one flat buffer of all weights, or of their gradients.
+// Offsets of all weights in one flat buffer of weights or of gradients.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace mnemon {
 
 class FlatLayout {
  public:
-  // `count` numbers from `begin` on.
+  // Adds a weight of `count` numbers from offset `begin` on.
   void Add(std::string name, int64_t begin, int64_t count) {
     begins_.emplace(std::move(name), begin);
     size_ = std::max(size_, begin + count);
@@ -27,9 +27,10 @@ class FlatLayout {
     MNEMON_CHECK(found != begins_.end());
     return found->second;
   }
-  // Of the buffer: the end of the last weight, rounded up to a cache line of floats.
+  // Size of the buffer: the end of the last weight, rounded up to a cache line of
+  // floats.
   int64_t size() const { return (size_ + 15) / 16 * 16; }
-  // -1: there is none of this name.
+  // Offset, or -1 if there is no such weight.
   int64_t Find(const std::string& name) const { return Has(name) ? At(name) : -1; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The gradients of some weights, once all rows that they are made of are there: a list
-// of sums over rows, cut into units that threads take one by one.
+// Computation of gradients of weights once all their rows are complete: a list of sums
+// over rows, divided into units that threads take one by one.
 #pragma once
 
 #include <atomic>
@@ -12,14 +12,14 @@
 
 namespace mnemon {
 
-// Sums over rows of gradients of vectors: a bias or, with x, both of a norm. Several
-// biases may be computed by one call.
+// Sums over rows of gradients of vectors: a bias or, with x, gain and bias of a norm.
+// One call may compute several biases.
 template <class Real>
 struct VectorGradientCall {
   struct Part {
     RowLayout layout;
     RowsOfReal<const Real> dz;
-    RowsOfReal<const Real> x;       // null data: a bias alone
+    RowsOfReal<const Real> x;       // null data: only a bias
     const Real* moments = nullptr;  // of the rows of x
   };
   int64_t width = 0;
@@ -27,8 +27,8 @@ struct VectorGradientCall {
   Shards shards;
   Real* gain = nullptr;  // [width]; null: none
   Real* bias = nullptr;  // [width]; null: none
-  // Vector i has its rows i * from behind those of the first, and its sum i * to
-  // behind.
+  // Vector i has its rows at offset i * from, and its sum at offset i * to, from the
+  // first vector's.
   int64_t vectors = 1, from = 0, to = 0;
 };
 
@@ -52,8 +52,8 @@ class GradientJobs {
   void Add(VectorGradientCall<Real> call);
   void Add(EmbeddingGradientCall<Real> call);
 
-  // Computes units until all are taken. Every thread calls it once, with a scratch of
-  // its own; the gradients are there when all have returned.
+  // Computes units until none is left. Every thread calls it once, with its own
+  // scratch; the gradients are complete when all calls have returned.
   void Work(GradientScratch<Real>& scratch);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The heads that one thread computes, of sequences that several may share.
+// The heads that one thread computes, for sequences that several threads may share.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace mnemon {
 
-// Pair h B + i is head h of sequence number i of `sequences`, whose number is B.
+// Pair h B + i is head h of the i-th of `sequences`, whose number is B.
 struct HeadShare {
   Part sequences;
   Part pairs;  // the thread's own
 
-  // Calls each(head, own) for every head of which it has sequences, the part `own`.
+  // Calls each(head, own) for every head that has sequences here; `own` is their range.
   template <class Each>
   void ForHeads(const Each& each) const {
     const int64_t count = sequences.size();
@@ -25,7 +25,7 @@ struct HeadShare {
       pair = end;
     }
   }
-  // Of a pair, among the own ones.
+  // Index of a pair among the own ones.
   int64_t IndexOf(int64_t head, int64_t sequence) const {
     return head * sequences.size() + sequence - sequences.begin - pairs.begin;
   }

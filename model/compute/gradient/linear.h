@@ -15,12 +15,12 @@
 
 namespace mnemon {
 
-// What a map of rows gets and gives.
+// Input and output rows of a map.
 template <class Real>
 struct LinearRows {
   int64_t rows = 0;
   RowsOfReal<const Real> in;
-  RowsOfReal<const Real> from;  // is added; null data: nothing
+  RowsOfReal<const Real> from;  // added to the output; null data: nothing
   bool relu = false;
   RowsOfReal<Real> out;
 };
@@ -28,15 +28,15 @@ struct LinearRows {
 template <class Real>
 class LinearMap {
  public:
-  // W [N, K] at `base`.weight and, where the layout has it, b [N] at `base`.bias.
+  // W [N, K] at `base`.weight and, if the layout has it, b [N] at `base`.bias.
   LinearMap(const FlatLayout& layout, const std::string& base, int64_t outputs,
             int64_t inputs);
   // W [N, K] at `weight`, no bias.
   static LinearMap Tied(int64_t weight, int64_t outputs, int64_t inputs);
 
-  // Before the first Pack. May throw std::bad_alloc.
+  // Must precede the first Pack. May throw std::bad_alloc.
   void Reserve();
-  // Takes over the weights: part `worker` of `workers`, which may run at once. Backward
+  // Packs the weights: part `worker` of `workers`, which may run at once. Backward
   // needs `transposed`.
   void Pack(const Real* weights, bool transposed, int worker, int workers);
 
@@ -46,15 +46,15 @@ class LinearMap {
   }
   // in: dy, out: dx = [from +] dy W.
   void Backward(const LinearRows<Real>& rows) const { Backward(rows, {0, inputs_}); }
-  // Columns of `out` alone, which begin with a panel.
+  // Computes only these columns of `out`, which start at a panel.
   void Forward(const Real* weights, const LinearRows<Real>& rows, Part columns) const;
   void Backward(const LinearRows<Real>& rows, Part columns) const;
 
-  // dW and db from rows dy and x.
+  // Adds jobs for dW and db from rows dy and x.
   void AddJobs(std::vector<RowPairs<Real>> parts, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
-  // In the flat buffer; bias -1: none.
+  // Offsets in the flat buffer; bias -1: none.
   int64_t weight() const { return weight_; }
   int64_t bias() const { return bias_; }
   int64_t outputs() const { return outputs_; }
@@ -76,14 +76,14 @@ class NormMap {
   NormMap(const FlatLayout& layout, const std::string& base, int64_t width,
           const Norm& norm = {});
 
-  // As NormPass, of `rows` rows of x.
+  // NormPass for `rows` rows of x.
   NormPass<Real> Pass(const Real* weights, int64_t rows, RowsOfReal<const Real> x,
                       Real* moments) const;
   using Part = typename VectorGradientCall<Real>::Part;
   void AddJobs(std::vector<Part> rows, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
-  // In the flat buffer; bias -1: none.
+  // Offsets in the flat buffer; bias -1: none.
   int64_t gain() const { return gain_; }
   int64_t bias() const { return bias_; }
 
@@ -92,15 +92,15 @@ class NormMap {
   int64_t gain_, bias_, width_;
 };
 
-// Sums over rows that come from a norm, y = W (xhat gain + bias) + b, which suffice for
-// all gradients where x itself needs none.
+// Sums over rows that come from a norm, y = W (xhat gain + bias) + b. They suffice for
+// all gradients if x itself needs none.
 template <class Real>
 struct NormedSums {
   Real* outer = nullptr;  // sum of dy xhat^T [N, K]
   Real* dy = nullptr;     // sum of dy [N]
 };
-// Adds the gradients of W, b, gain and bias that they give to those in `gradients`.
-// REQUIRES: a layer norm whose gain is its weight.
+// Adds the resulting gradients of W, b, gain and bias to `gradients`. REQUIRES: a layer
+// norm whose gain is its weight.
 template <class Real>
 void AddNormed(const NormedSums<Real>& sums, const LinearMap<Real>& map,
                const NormMap<Real>& norm, const Real* weights, Real* gradients);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Work of all threads of a pool in phases: none begins one before all have ended the
-// one before. An exception ends the work, not the process.
+// Work of all threads of a pool in phases: a phase begins when all threads have ended
+// the one before. An exception ends the work, not the process.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ namespace mnemon {
 
 class Phases {
  public:
-  // Must outlive it.
+  // The pool must outlive it.
   explicit Phases(ThreadPool& pool) : pool_(pool) {}
 
-  // Every thread calls work(worker), which consists of calls of Do, the same ones on
-  // all. RESOURCE_EXHAUSTED when memory did not suffice.
+  // Every thread calls work(worker), which consists of calls of Do, the same on all
+  // threads. RESOURCE_EXHAUSTED without memory.
   template <class Work>
   absl::Status Run(const Work& work) {
     failed_ = false;
@@ -32,13 +32,13 @@ class Phases {
                    : absl::OkStatus();
   }
 
-  // A phase: phase(), then all threads meet.
+  // Runs phase(), then waits for all threads.
   template <class Phase>
   void Do(int worker, const Phase& phase) {
     if (!failed_) {
       try {
         phase();
-      } catch (const std::exception&) {  // of allocation alone
+      } catch (const std::exception&) {  // only from allocation
         failed_ = true;
       }
     }

@@ -23,7 +23,7 @@ constexpr int kTileRows = std::is_same_v<Real, double> ? 2
                                                        : 6;
 template <class Real>
 constexpr int kTilePanels = std::is_same_v<Real, float>&& kParts == 1 ? 2 : 1;
-// Panels of one row alone: sums enough to keep the arithmetic units busy.
+// Panels of a single row: enough sums to keep the arithmetic units busy.
 template <class Real>
 constexpr int kRowPanels = std::is_same_v<Real, double> ? 1
                            : kParts == 1                ? 8
@@ -56,7 +56,7 @@ HWY_INLINE void FinishRow(const ProductCall<Real>& call, const Slice& slice, int
   }
 }
 
-// A function of its own: there the sums and the addresses of all rows stay in
+// A separate function, so that the sums and the addresses of all rows stay in
 // registers.
 template <class Real, int kRows, int kPanels>
 HWY_NOINLINE void Tile(const ProductCall<Real>& call, const Slice& slice, int64_t row,
@@ -76,7 +76,7 @@ HWY_NOINLINE void Tile(const ProductCall<Real>& call, const Slice& slice, int64_
 #pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
       right[p] = Load16(b + p * b_panel);
-      // The panels that come next: the processor itself stops at the end of a page.
+      // The following panels: the hardware prefetcher stops at the end of a page.
       __builtin_prefetch(b + (kPanels + p) * b_panel, 0, 2);
     }
 #pragma GCC unroll 16
@@ -102,7 +102,7 @@ HWY_INLINE void TileOf(int64_t rows, const ProductCall<Real>& call, const Slice&
   Tile<Real, kRows, kPanels>(call, slice, row, panel);
 }
 
-// In tiles of like size: a small one at the end would leave the arithmetic units idle.
+// In tiles of similar size: a small one at the end would leave arithmetic units idle.
 template <class Real, int kPanels>
 void Panels(const ProductCall<Real>& call, const Slice& slice, int64_t panel) {
   constexpr int64_t kMost = kTileRows<Real>;
@@ -113,7 +113,7 @@ void Panels(const ProductCall<Real>& call, const Slice& slice, int64_t panel) {
   }
 }
 
-// One row with panels begin .. end - 1, kPanels at most at once.
+// One row with panels begin .. end - 1, at most kPanels at a time.
 template <class Real, int kPanels>
 void RowOfPanels(const ProductCall<Real>& call, const Slice& slice, int64_t begin,
                  int64_t end) {
@@ -191,7 +191,8 @@ void PackedOperand<Real>::Fill(int64_t panel, const Real* data, int64_t row,
     }
     return;
   }
-  // Depth innermost in blocks: transposed, each cache line is read once.
+  // Depth innermost within blocks, so that each cache line is read once when
+  // transposed.
   constexpr int64_t kBlock = 16;
   for (int64_t begin = 0; begin < depth_; begin += kBlock) {
     const int64_t end = std::min(depth_, begin + kBlock);

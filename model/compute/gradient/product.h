@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Matrix products of training, for float and, to check gradients, for double. Each
-// number of a product is a function of its own row of A and column of B: sums run over
-// the depth upward, in slices of kSliceDepth from a multiple of it on, each with one
-// accumulator and multiply-adds, and slices are added upward. So float has the same
-// bits on every instruction set and however the work is cut by rows or columns.
+// number of a product is a function of its own row of A and column of B: sums run
+// upward over the depth in slices of kSliceDepth, aligned to multiples of it, each with
+// one accumulator and multiply-adds; slices are added upward. Float thus has the same
+// bits on every instruction set and for any division of the work by rows or columns.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace mnemon {
 
 inline constexpr int64_t kSliceDepth = 256;
 
-// Columns that lie together in a packed operand.
+// Columns per panel of a packed operand.
 inline constexpr int64_t kColumnPanel = 16;
 
-// Columns in whole panels.
+// Columns, padded to whole panels.
 inline constexpr int64_t WholePanels(int64_t columns) {
   return (columns + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
 }
@@ -26,7 +26,7 @@ inline constexpr int64_t WholePanels(int64_t columns) {
 template <class Real>
 using AlignedVector = std::vector<Real, UnsetAllocator<Real>>;
 
-// At least `size` numbers; their values are lost when it grows.
+// Ensures at least `size` numbers; growing discards values.
 template <class Real>
 void Grow(AlignedVector<Real>& vector, int64_t size) {
   if (static_cast<int64_t>(vector.size()) < size) {
@@ -51,8 +51,8 @@ struct RightOperand {
   int64_t panel = kColumnPanel;
 };
 
-// out = [from +] [bias +] A B, then max(0, .) where `relu`. Rows of `out` and `from`
-// are `stride` apart; `from` may be `out`.
+// out = [from +] [bias +] A B, then max(0, .) if `relu`. Rows of `out` and `from` are
+// `stride` apart; `from` may be `out`.
 template <class Real>
 struct ProductCall {
   int64_t rows = 0, columns = 0, depth = 0;
@@ -66,20 +66,20 @@ struct ProductCall {
   int64_t out_stride = 0;
 };
 
-// Pure, for any thread.
+// Pure functions, for any thread.
 void Multiply(const ProductCall<float>& call);
 void Multiply(const ProductCall<double>& call);
 
-// A matrix in panels, which this owns: the fastest right operand.
+// An owned matrix in panels: the fastest right operand.
 template <class Real>
 class PackedOperand {
  public:
-  // Makes room for [depth, columns]; contents are lost. May throw std::bad_alloc.
+  // Allocates [depth, columns]; contents are lost. May throw std::bad_alloc.
   void Reserve(int64_t depth, int64_t columns);
 
-  // Columns 16 panel .. 16 panel + 15 from `data`, whose element (d, c) is
-  // data[d * row + c * column]; what is beyond the last column becomes zero. Panels may
-  // be filled by several threads at once.
+  // Fills columns 16 panel .. 16 panel + 15 from `data`, whose element (d, c) is data[d
+  // * row + c * column]; columns past the last become zero. Several threads may fill
+  // panels at once.
   void Fill(int64_t panel, const Real* data, int64_t row, int64_t column);
   void FillAll(const Real* data, int64_t row, int64_t column) {
     for (int64_t p = 0; p < panels(); ++p) Fill(p, data, row, column);

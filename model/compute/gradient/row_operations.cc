@@ -103,7 +103,8 @@ void NormBackwardHere(const NormPass<Real>& pass, const RowsOfReal<const Real>& 
   }
 }
 
-// kWide vectors of columns from `c` on: chains enough to hide the latency of an add.
+// kWide vectors of columns from `c` on: enough chains to hide the latency of an
+// addition.
 template <class Real, int kWide>
 void AddSomeColumns(const ColumnSums<Real>& sums, const RowPieces& rows, int64_t c,
                     int64_t end) {
@@ -178,7 +179,7 @@ HWY_INLINE Sixteen GeluSlope16(const Sixteen& x) {
   return Fma(x, density, below);
 }
 
-// What an activation makes of x, and its slope there.
+// Value and slope of an activation at x.
 template <class Real>
 class ActivationRow {
  public:
@@ -319,7 +320,7 @@ Real DotProductHere(int64_t width, const Real* a, const Real* b) {
 template <class Real>
 constexpr Real kNever = Real{-1e30};
 
-// The scaled scores of a row, in place; those that are not seen become kNever.
+// Scales the scores of a row in place; those that are not seen become kNever.
 template <class Real>
 void ScaleScores(const SoftmaxRow<Real>& row) {
   const auto scale = Set16(row.scale);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What training does to rows of numbers besides products, forward and backward, for
-// float and, to check gradients, for double. A row's numbers depend on that row alone,
-// sums over rows run in their order; float has the same bits on every instruction set.
-// Pure, for any thread.
+// Row operations of training besides products, forward and backward, for float and, to
+// check gradients, for double. A row's numbers depend on that row alone, sums over rows
+// run in order; float has the same bits on every instruction set. Pure functions, for
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,37 +20,37 @@ struct RowsOfReal {
   int64_t stride = 0;
 
   Real* row(int64_t r) const { return data + r * stride; }
-  // Rows from `r`, and columns from `c`, on.
+  // Rows from `r` on and columns from `c` on.
   RowsOfReal from(int64_t r, int64_t c = 0) const { return {row(r) + c, stride}; }
   operator RowsOfReal<const Real>() const requires(!std::is_const_v<Real>) {
     return {data, stride};
   }
 };
 
-// A norm as of model/compute/norm.h: z = (x - mean) rstd (gain + more) + bias.
+// A norm, see model/compute/norm.h: z = (x - mean) rstd (gain + more) + bias.
 template <class Real>
 struct NormPass {
   int64_t rows = 0, width = 0;
   RowsOfReal<const Real> x;
-  bool centred = true;  // else the mean counts as 0
+  bool centred = true;  // false: the mean is taken as 0
   Real eps = Real{1e-5};
   const Real* gain = nullptr;
   Real more = 0;
   const Real* bias = nullptr;  // null: none
-  // For the backward pass, mean and rstd [rows, 2], and (x - mean) rstd [rows, width];
-  // null: not needed.
+  // For the backward pass: mean and rstd [rows, 2], and (x - mean) rstd [rows, width];
+  // null if not needed.
   Real* moments = nullptr;
   RowsOfReal<Real> standard;
 };
 template <class Real>
 void NormForward(const NormPass<Real>& pass, RowsOfReal<Real> z);
-// dx = [from +] the gradient of x that dz gives. `from` null data: none.
+// dx = [from +] the gradient of x for dz. `from` with null data: none.
 template <class Real>
 void NormBackward(const NormPass<Real>& pass, RowsOfReal<const Real> dz,
                   RowsOfReal<const Real> from, RowsOfReal<Real> dx);
 
 // Columns begin .. end - 1 of sums over `rows`: to[c] += sum of dz (x - mean) rstd, and
-// of dz. One of them may be null. For biases alone x is not read.
+// of dz. Either may be null. For biases only, x is not read.
 template <class Real>
 struct ColumnSums {
   RowsOfReal<const Real> dz;
@@ -67,21 +67,21 @@ struct Hidden {
   Activation act = Activation::kRelu;
   bool gated = false;
 
-  // Its slope follows from h.
+  // Whether its slope follows from h.
   bool relu_alone() const { return act == Activation::kRelu && !gated; }
 };
-// h of one row, from a and, where gated, its factor; `h` may be `a`.
+// h of one row, from a and, if gated, its factor; `h` may be `a`.
 template <class Real>
 void HiddenForward(Hidden kind, int64_t width, const Real* a, const Real* factor,
                    Real* h);
 // da and dfactor, in place of a and factor, from dh.
 template <class Real>
 void HiddenBackward(Hidden kind, int64_t width, const Real* dh, Real* a, Real* factor);
-// Where h is that of relu_alone(): dh becomes da = dh where h > 0, else 0.
+// If h is that of relu_alone(): dh becomes da = dh if h > 0, else 0.
 template <class Real>
 void ReluBackward(int64_t width, const Real* h, Real* dh);
 
-// to[i] = scale a[i] + b[i]; null b: nothing is added. May be done in place.
+// to[i] = scale a[i] + b[i]; null b: nothing is added. In place is allowed.
 template <class Real>
 void AddScaled(int64_t width, Real scale, const Real* a, const Real* b, Real* to);
 // to[i] = from[i] * factors[i], factors in float.
@@ -96,16 +96,16 @@ double CrossEntropy(int64_t width, int64_t target, Real* logits, bool* best);
 template <class Real>
 Real DotProduct(int64_t width, const Real* a, const Real* b);
 
-// Scores of one query become attention weights, and what is kept of them.
+// Turns scores of one query into attention weights, and returns what is kept of them.
 template <class Real>
 struct SoftmaxRow {
-  int64_t first = 0, end = 0;      // the keys that are seen
+  int64_t first = 0, end = 0;      // seen keys
   Real scale = 1;                  // of scores and position terms
   const Real* relative = nullptr;  // [keys]: added to a score; null: none
-  Real slope = 0;                  // ALiBi's: times the distance, taken away
-  Real cap = 0;                    // cap tanh(score / cap) in place of it; 0: none
+  Real slope = 0;                  // ALiBi: slope times distance is subtracted
+  Real cap = 0;                    // score becomes cap tanh(score / cap); 0: none
   int64_t query = 0;               // the key at the query's own position
-  Real* scores = nullptr;          // [keys], whole panels; become 0 where not seen
+  Real* scores = nullptr;          // [keys], whole panels; 0 if not seen
   int64_t keys = 0;
   Real* slopes = nullptr;  // [keys], set: those of capped scores; null: not needed
 };
@@ -116,7 +116,7 @@ struct SoftmaxMoments {
 };
 template <class Real>
 SoftmaxMoments<Real> Softmax(const SoftmaxRow<Real>& row);
-// The same weights, with moments known.
+// Recomputes the same weights from known moments.
 template <class Real>
 void SoftmaxAgain(const SoftmaxRow<Real>& row, const SoftmaxMoments<Real>& moments);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of row_operations.h as one instruction set has them.
+// The functions of row_operations.h for one instruction set.
 #pragma once
 
 #include "model/compute/gradient/row_operations.h"

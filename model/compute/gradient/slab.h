@@ -12,10 +12,10 @@ namespace mnemon {
 template <class Real>
 class Slab {
  public:
-  // Contents are lost when it grows. May throw std::bad_alloc.
+  // Growing discards the contents. May throw std::bad_alloc.
   void Reserve(int64_t rows, int64_t width) {
     width_ = width;
-    // Rows a power of two apart would share a few places of the first cache.
+    // Rows a power of two apart would map to few sets of the L1 cache.
     stride_ = WholePanels(width);
     if (stride_ % 64 == 0) stride_ += kColumnPanel;
     Grow(data_, rows * stride_);

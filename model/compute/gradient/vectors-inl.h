@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sixteen doubles with the operations of sixteen floats (vector16-inl.h), so that a
-// kernel written for both can be held against finite differences. Included once per
+// kernel written for both can be compared with finite differences. Included once per
 // target by Highway.
 #if defined(MNEMON_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_VECTORS_INL_H
@@ -78,8 +78,7 @@ HWY_INLINE double Max16(const D16& x) { return *std::max_element(x.v, x.v + 16);
 template <class Real>
 using Sixteen = std::conditional_t<std::is_same_v<Real, float>, V16, D16>;
 
-// Calls each(i, left) for i = 0, 16, .. below `width`, of which `left` are still to
-// come.
+// Calls each(i, left) for i = 0, 16, .. below `width`; `left` numbers remain.
 template <class Real, class Each>
 HWY_INLINE void ForSixteens(int64_t width, const Each& each) {
   for (int64_t i = 0; i < width; i += 16) each(i, width - i);

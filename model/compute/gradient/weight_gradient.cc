@@ -9,15 +9,15 @@
 namespace mnemon {
 namespace {
 
-// A unit: sums, and the rows of a slice for it, stay in the second cache.
+// The sums of a unit, and the rows of a slice for it, fit the L2 cache.
 constexpr int64_t kUnitOutputs = 192;
 constexpr int64_t kUnitInputs = 512;
-// Outputs whose factors lie together for one tile of a product.
+// Outputs whose factors are contiguous, for one tile of a product.
 constexpr int64_t kTile = 12;
-// Between the tiles, and the panels, of a slice: their lines would else meet in the
-// same few places of the first cache.
+// Gap between the tiles, and the panels, of a slice: otherwise their lines would map to
+// few sets of the L1 cache.
 constexpr int64_t kGap = 16;
-// Rows that are asked for before they are copied.
+// Rows that are prefetched before they are copied.
 constexpr int64_t kAhead = 8;
 
 struct Unit {
@@ -30,7 +30,7 @@ template <class Real>
 Unit UnitOf(const WeightGradientCall<Real>& call, int64_t unit) {
   const int64_t across = Blocks(call.inputs, kUnitInputs);
   const int64_t down = Blocks(call.outputs, kUnitOutputs);
-  // In multiples of tiles and panels, so that none is cut.
+  // In multiples of tiles and panels, so that none is divided.
   const auto part = [](int64_t count, int64_t size, int64_t i, int64_t blocks) {
     const Part tiles = PartOf(Blocks(count, size), i, blocks);
     return Part{tiles.begin * size, std::min(count, tiles.end * size)};
@@ -39,7 +39,7 @@ Unit UnitOf(const WeightGradientCall<Real>& call, int64_t unit) {
           part(call.inputs, kColumnPanel, unit % across, across)};
 }
 
-// Slices of rows of one shard, one after the other, made ready for products.
+// Consecutive slices of rows of one shard, packed for products.
 template <class Real>
 class Slices {
  public:
@@ -51,8 +51,8 @@ class Slices {
     Grow(scratch.right, panels * (kColumnPanel * kSliceDepth + kGap));
   }
 
-  // Adds rows begin .. end - 1 of `pieces` to `sums` [outputs, inputs], or begins with
-  // them.
+  // Adds rows begin .. end - 1 of `pieces` to `sums` [outputs, inputs], or initialises
+  // `sums` with them.
   void Add(const RowPairs<Real>& part, const RowPieces& pieces, Part rows, bool first,
            Real* sums, int64_t stride) {
     const int64_t depth = rows.size(), outputs = unit_.outputs.size(),
@@ -84,8 +84,8 @@ class Slices {
   }
 
  private:
-  // `count` numbers in groups of kWidth, each `stride` after the other; the last is
-  // filled up with zeros. What is `ahead` will be copied soon.
+  // Copies `count` numbers in groups of kWidth, `stride` apart; the last is padded with
+  // zeros. Prefetches `ahead`, which will be copied soon.
   template <int64_t kWidth>
   static void Copy(const Real* from, const Real* ahead, int64_t count, Real* to,
                    int64_t stride) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients of weights: sums over all rows of a batch. Within a shard rows are added in
-// the order in which they lie, in slices of kSliceDepth; shards meet in their tree.
+// Gradients of weights: sums over all rows of a batch. Rows of a shard are added in
+// order, in slices of kSliceDepth, and shards in their tree.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace mnemon {
 
-// Rows of an array that lie in pieces: row r is row
-// first + r / length * stride + r % length of it.
+// Rows of an array in pieces: row r is its row first + r / length * stride + r %
+// length.
 struct RowPieces {
   int64_t first = 0, count = 0;
   int64_t length = 1, stride = 1;
@@ -22,14 +22,14 @@ struct RowPieces {
   int64_t at(int64_t r) const { return first + r / length * stride + r % length; }
 };
 
-// How the rows of an array belong to the `sequences` of a batch.
+// How the rows of an array are assigned to the `sequences` of a batch.
 struct RowLayout {
   int64_t sequences = 0;     // B
-  int64_t each = 0;          // rows of a sequence
+  int64_t each = 0;          // rows per sequence
   bool interleaved = false;  // row t of all sequences, then row t + 1, ..
 };
 
-// Those of sequences begin .. end - 1.
+// Rows of sequences begin .. end - 1.
 inline RowPieces RowsOf(const RowLayout& layout, Part sequences) {
   const int64_t count = sequences.size() * layout.each;
   if (!layout.interleaved) {
@@ -58,14 +58,13 @@ struct WeightGradientCall {
   Real* out = nullptr;  // [N, K]
 };
 
-// What one thread needs aside for all calls.
+// Scratch of one thread for all calls.
 template <class Real>
 struct GradientScratch {
   AlignedVector<Real> left, right, sums;
 };
 
-// Units may be computed in any order and by several threads, each with a scratch of its
-// own.
+// Units may be computed in any order and by several threads, each with its own scratch.
 template <class Real>
 int64_t Units(const WeightGradientCall<Real>& call);
 template <class Real>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A step program as a device executes it: calls of kernels.h with fixed addresses, and
-// what the host writes for each step. C++17.
+// A step program as executed on a device: calls of kernels.h with fixed addresses, and
+// the input that the host writes for each step. C++17.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct StepWave {
   int64_t rows = 0;
 };
 
-// An entry of a block table, and what it becomes.
+// An entry of a block table and its new value.
 struct TableChange {
   float** entry = nullptr;
   float* block = nullptr;
 };
 
-// A row whose token is the one that its slot has drawn, which the host does not know.
+// A row whose token was drawn by its slot and is not known to the host.
 struct DrawnToken {
   const int32_t* from = nullptr;
   int64_t row = 0;
@@ -34,24 +34,24 @@ struct DrawnToken {
 // Most rows of a step.
 inline constexpr int kStepRows = 256;
 
-// What a step finds: for the host.
+// Result of a step for the host.
 struct StepResult {
-  uint32_t wrong = 0;              // bits: not all that was written to states is finite
-  int32_t tokens[kStepRows] = {};  // that were drawn, in the order of draws
+  uint32_t wrong = 0;              // bits: numbers written to states are not finite
+  int32_t tokens[kStepRows] = {};  // drawn tokens, in the order of draws
 };
 
-// The beginning of what the host writes for a step, in device memory; arrays follow.
+// Header of the host's input for a step, in device memory; arrays follow.
 struct StepHeader {
   int64_t table_changes = 0;
   int64_t drawn_tokens = 0;
   int64_t waves = 0;
-  int64_t runs = 0;         // of fast weights
+  int64_t runs = 0;         // runs of fast weights
   int64_t logits_rows = 0;  // rows whose logits are computed
   int64_t draws = 0;
-  bool appends_late = false;  // in attention: no row attends to what another appends
-  int64_t wave_now = 0;       // of the next launch: the device counts them
+  bool appends_late = false;  // attention appends: no row attends to another's append
+  int64_t wave_now = 0;       // wave of the next launch, counted by the device
   StepResult result;
-  StepWave wave[kMaxChunk + 1];  // behind the last one nothing is computed
+  StepWave wave[kMaxChunk + 1];  // after the last one nothing is computed
 };
 
 // Rows r of `in` with to[r] >= 0 become rows to[r] of `out`.
@@ -65,11 +65,11 @@ struct KeepCall {
 
 inline constexpr int kStepCallKinds = 14;
 enum class StepCallKind : int32_t {
-  kPrepare,  // changes tables, and puts drawn tokens in place
+  kPrepare,  // changes tables and inserts drawn tokens
   kEmbed,
-  kLinear,       // of a whole step
-  kPrepareRows,  // of a launch of its own: for the tiled linear behind it
-  kTiledLinear,  // likewise
+  kLinear,       // in a whole step
+  kPrepareRows,  // in a launch of its own: for the tiled linear after it
+  kTiledLinear,  // in a launch of its own
   kTurn,
   kAppend,
   kAttend,
@@ -81,41 +81,41 @@ enum class StepCallKind : int32_t {
   kNextWave,  // for launches that come once for each wave
 };
 
-// What calls have besides those of kernels.h.
+// Additions to the calls of kernels.h.
 struct PrepareStep {
   const TableChange* changes = nullptr;
   const DrawnToken* drawn = nullptr;
-  int32_t* tokens = nullptr;  // that drawn ones are put among
+  int32_t* tokens = nullptr;  // into which drawn tokens are inserted
 };
 struct EmbedStep {
   EmbedCall call;
-  MatrixView tied;  // what the call points to, where it does
+  MatrixView tied;  // target of the call's pointer, if set
 };
 struct LinearStep {
   LinearCall call;
-  MatrixView gate;         // likewise
-  bool of_logits = false;  // its rows are those whose logits are computed
-  Rows prepared;           // of a launch: its rows; null: they are read where they are
-  bool factor = false;     // as of TiledLinear
-  LinearPlan plan;         // of a whole step
+  MatrixView gate;         // target of the call's pointer, if set
+  bool of_logits = false;  // its rows are those with logits
+  Rows prepared;           // rows of a launch; null: they are read in place
+  bool factor = false;     // see TiledLinear
+  LinearPlan plan;         // in a whole step
 };
 struct AppendStep {
   AppendCall call;
-  bool late = false;  // the attention behind it does it, where the header says so
+  bool late = false;  // deferred to the attention after it, if the header says so
 };
 struct AttendStep {
   AttendCall call;
-  AppendCall append;  // of the keys of its own rows, where `appends`
+  AppendCall append;  // append of the keys of its rows, if `appends`
   bool appends = false;
-  const int64_t* first_group = nullptr;  // as of AttendScratch; each wave has its own
+  const int64_t* first_group = nullptr;  // see AttendScratch; each wave has its own
 };
 
-// One of the calls, without what the header says: rows, groups, runs. Arrays of rows
-// begin with the first wave's.
+// One of the calls, without the values in the header: rows, groups, runs. Arrays of
+// rows start with those of the first wave.
 struct alignas(16) StepCall {
   StepCallKind kind = StepCallKind::kPrepare;
-  bool meets = true;  // what follows waits for all of it
-  union {             // as of its kind
+  bool meets = true;  // later calls wait for all of it
+  union {             // by kind
     PrepareStep prepare;
     EmbedStep embed;
     LinearStep linear;  // kLinear, kPrepareRows, kTiledLinear
@@ -132,8 +132,8 @@ struct alignas(16) StepCall {
   StepCall() : prepare() {}
 };
 
-// Threads of a block of a kernel that does one call, and of one that does them all. A
-// row of logits is one block's.
+// Threads per block of a kernel that executes one call, and of one that executes all. A
+// block processes whole rows of logits.
 inline constexpr int OneCallThreads(StepCallKind kind) {
   return kind == StepCallKind::kSample        ? 512
          : kind == StepCallKind::kTiledLinear ? 256
@@ -141,27 +141,26 @@ inline constexpr int OneCallThreads(StepCallKind kind) {
 }
 inline constexpr int kWholeStepThreads = 256;
 
-// Floats of a block's shared memory in which a whole step has the call that it makes
-// and the one behind it.
+// Floats of a block's shared memory in which a whole step holds its current call and
+// the next.
 inline constexpr int64_t kWholeStepCallFloats = 2 * sizeof(StepCall) / sizeof(float);
 
-// What a kernel is launched with.
+// Arguments of a kernel.
 struct StepLaunch {
   StepHeader* header = nullptr;
-  StepCall call;  // of a kernel that does one call
-  // Of the kernel that does a whole step: calls of each wave, those of logits, and of
-  // draws.
+  StepCall call;  // of a kernel for one call
+  // For a whole step: the calls of each wave, of logits, and of draws.
   const StepCall* calls = nullptr;
   int32_t wave_calls = 0;
   int32_t logits_calls = 0;
   int32_t draw_calls = 0;
   int64_t shared_floats = 0;
-  int64_t ahead_floats = 0;  // more of a whole step, for what is brought ahead
-  bool waves = false;        // of a kernel that does one call: there may be several
-  // Of attention: as AttendScratch.
+  int64_t ahead_floats = 0;  // additional for a whole step, for data copied ahead
+  bool waves = false;        // of a kernel for one call: there may be several
+  // For attention: see AttendScratch.
   float* groups = nullptr;
   uint32_t* arrived = nullptr;
-  int32_t* sample_scratch = nullptr;  // of each block SampleScratch
+  int32_t* sample_scratch = nullptr;  // SampleScratch per block
 };
 
 }  // namespace mnemon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a step on a device: one call of a step program each, for launches one
-// after the other, or a whole step whose blocks meet behind each call. The same for
-// both: all blocks of a launch together are a call's workers. C++17.
+// The kernels of a step on a device: either each executes one call of a step program,
+// in consecutive launches, or one executes a whole step, whose blocks synchronise after
+// each call. In both, all blocks of a launch together are a call's workers. C++17.
 #pragma once
 
 #include <utility>
@@ -16,7 +16,7 @@
 
 namespace mnemon::device {
 
-// What a block has.
+// Resources of a block.
 struct StepBlock {
   Share share;
   SharedFloats shared;
@@ -24,7 +24,7 @@ struct StepBlock {
   const StepLaunch& launch;
 };
 
-// Where a step is.
+// Position within a step.
 struct StepNow {
   StepHeader& header;
   bool appends_late;  // as the header says
@@ -32,7 +32,7 @@ struct StepNow {
   int64_t wave_index;
 };
 
-// Calls with what the header says.
+// Calls with the values of the header.
 MNEMON_DEVICE EmbedCall Bound(const EmbedStep& step, const StepNow& now) {
   EmbedCall call = step.call;
   call.rows = now.wave.rows;
@@ -97,7 +97,7 @@ MNEMON_DEVICE void Prepare(const PrepareStep& step, const StepHeader& header,
   each(header.table_changes,
        [&](int64_t i) { *step.changes[i].entry = step.changes[i].block; });
   each(header.drawn_tokens, [&](int64_t i) {
-    // In place of a token may be why there is none: then the host takes this row back.
+    // The value may be a code instead of a token; the host then discards this row.
     const int32_t token = *step.drawn[i].from;
     step.tokens[step.drawn[i].row] = token < 0 ? 0 : token;
   });
@@ -110,7 +110,7 @@ MNEMON_DEVICE void Keep(const KeepCall& call, Share share) {
              });
 }
 
-// With the append of its rows' keys, where that was left to it.
+// Includes the append of its rows' keys, if that was deferred to it.
 MNEMON_DEVICE void Attend(const AttendStep& step, const StepNow& now,
                           const StepBlock& block) {
   const bool late = step.appends && now.appends_late;
@@ -209,8 +209,8 @@ MNEMON_DEVICE void OneCall(const StepLaunch& launch) {
   RunCall<kind>(launch.call, now, block);
 }
 
-// The calls of a step in order: those of each wave, then of logits, then of draws,
-// where there are any.
+// The calls of a step in order: those of each wave, then of logits, then of draws, if
+// any.
 class StepCursor {
  public:
   MNEMON_DEVICE StepCursor(const StepLaunch& launch, const StepHeader& header)
@@ -222,11 +222,11 @@ class StepCursor {
                                                            : 0)),
         call_(waves_ > 0 ? 0 : launch.wave_calls) {}
 
-  // Null: at the end.
+  // Null at the end.
   MNEMON_DEVICE const StepCall* call() const {
     return call_ < end_ ? launch_.calls + call_ : nullptr;
   }
-  // Behind the waves: 0.
+  // 0 after the waves.
   MNEMON_DEVICE int wave() const { return wave_ < waves_ ? wave_ : 0; }
 
   MNEMON_DEVICE void Next() {
@@ -241,8 +241,9 @@ class StepCursor {
   int wave_ = 0;
 };
 
-// A whole step. While blocks wait for each other, each brings what the next call needs
-// and does not depend on this one: the weights of its share, and the call behind that.
+// A whole step. While blocks wait for each other, each copies ahead what the next call
+// needs and what does not depend on this one: the weights of its share, and the call
+// after that.
 class StepRun {
  public:
   MNEMON_DEVICE explicit StepRun(const StepLaunch& launch)

@@ -6,7 +6,7 @@
 namespace mnemon {
 namespace {
 
-// Of a processor at once, for which registers must suffice.
+// Least blocks per processor, which bounds registers.
 constexpr int LeastBlocks(StepCallKind kind) {
   return kind == StepCallKind::kTiledLinear ? 2 : 1;
 }

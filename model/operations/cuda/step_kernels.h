@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a step as CUDA's runtime launches them. C++17.
+// The kernels of a step for launches by the CUDA runtime. C++17.
 #pragma once
 
 #include "model/operations/cuda/step_call.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Upper and lower case of the characters beyond ASCII, and which of them Python's
-// repr() escapes: see scripts/character-tables.
+// Case mappings of characters beyond ASCII, and the characters that Python's repr()
+// escapes; see scripts/character-tables.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace mnemon::jinja {
 
-// Each `step`th character from `first` to `last` becomes the one at `distance`.
+// Maps every `step`th character from `first` to `last` to the one at `distance`.
 struct CaseRun {
   char32_t first, last;
   int step;
   int32_t distance;
 };
-// A character that becomes several.
+// A character that maps to several.
 struct LongUpper {
   char32_t character;
   const char32_t* upper;

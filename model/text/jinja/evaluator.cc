@@ -16,7 +16,7 @@
 
 namespace mnemon::jinja {
 
-// A frame of its own while it lives, and longer where something keeps it.
+// A frame during its lifetime; longer if something keeps it.
 class Evaluator::InFrame {
  public:
   InFrame(Evaluator& evaluator, Frame* outer, const BlankNames& blanks)
@@ -53,7 +53,7 @@ class Evaluator::Deeper {
   absl::Status status_;
 };
 
-// Output goes to a text of its own while it lives.
+// Redirects output to a text of its own during its lifetime.
 class Evaluator::Capture {
  public:
   explicit Capture(Evaluator& evaluator)
@@ -237,7 +237,7 @@ absl::StatusOr<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement,
     loop->frame = outer;
     Keep(outer);
   }
-  // As in jinja2: also when each run was cut short.
+  // As in jinja2, also if each run was cut short.
   bool none_ended = true;
   while (true) {
     MNEMON_ASSIGN_OR_RETURN(const bool more, AdvanceLoop(*loop));

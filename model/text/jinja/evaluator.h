@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs the tree of a template.
+// Evaluates the tree of a template.
 #pragma once
 
 #include <memory>
@@ -18,23 +18,23 @@
 
 namespace mnemon::jinja {
 
-// The variables of a scope that is being run.
+// Variables of a scope under evaluation.
 struct Frame {
   Frame* outer;
   const BlankNames& blanks;
   absl::flat_hash_map<std::string_view, Value> variables = {};
-  bool captured = false;  // a macro or a loop may use it later
+  bool captured = false;  // a macro or a loop may still use it
 };
 
 // One rendering; used once, by one thread.
 class Evaluator {
  public:
-  // `variables`: a dictionary. `tree` outlives it.
+  // `variables`: a dictionary. `tree` must outlive it.
   Evaluator(const Tree& tree, Value variables, absl::CivilSecond now, int64_t max_steps)
       : tree_(tree), variables_(std::move(variables)), runtime_(now, max_steps) {}
 
   absl::StatusOr<std::string> Run();
-  // Of what failed; 0 when that is unknown.
+  // Line of the fault; 0 if unknown.
   int fault_line() const { return fault_line_; }
 
  private:
@@ -53,7 +53,7 @@ class Evaluator {
   absl::StatusOr<Flow> RunFilterBlock(const Statement& statement);
   absl::StatusOr<Flow> RunLoop(const Statement& statement, const Value& iterable,
                                Frame* outer, int depth0);
-  // Over the elements for which the condition of the block holds.
+  // The elements for which the condition of the block holds.
   absl::StatusOr<Value> Filtered(const Statement& statement, const Value& iterable,
                                  Frame* outer);
   absl::Status Assign(const Expression& target, const Value& value);
@@ -70,7 +70,7 @@ class Evaluator {
   absl::StatusOr<Value> MakeDict(const Expression& expression);
   absl::StatusOr<Value> Concat(const Expression& expression);
   absl::StatusOr<Value> Compare(const Expression& expression);
-  // `text`: what the filter of a block is for.
+  // `text`: the body of the filter block.
   absl::StatusOr<Value> RunFilter(const Expression& filter, const Value& text);
   absl::StatusOr<Value> RunCall(const Expression& call, const Value* caller);
   absl::StatusOr<Arguments> EvaluateArguments(const CallArguments& arguments);
@@ -80,7 +80,7 @@ class Evaluator {
   absl::StatusOr<Value> CallLoop(const Loop& loop, const Arguments& arguments);
 
   Value LookUp(const std::string& name) const;
-  // The frames around, and this one, stay.
+  // Keeps this frame and its enclosing frames alive.
   static void Keep(Frame* frame);
   absl::StatusOr<Value> MakeMacro(const Statement& statement);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The filters of strings, numbers and single values.
+// Filters of strings, numbers and single values.
 #include "model/text/jinja/filters.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ absl::StatusOr<Value> ChangeText(Runtime& runtime, const Value& value,
 std::string TitleOfWords(std::string_view text) {
   std::string out;
   bool first = true;
-  std::string rest;  // of a word, as lower case depends on its neighbours
+  std::string rest;  // rest of a word; lower case depends on neighbours
   const auto flush = [&] {
     out += Lower(rest);
     rest.clear();
@@ -131,7 +131,7 @@ absl::StatusOr<Value> IndentFilter(Runtime& runtime, const Value& value,
     indent = std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
   }
   const bool first = TruthOr(bound[1], false), blank = TruthOr(bound[2], false);
-  // jinja2 appends a line end, which makes the last line one like the others.
+  // jinja2 appends a line end, which makes the last line like the others.
   const std::string text = value.text()->bytes + "\n";
   std::string out = first ? indent : "";
   bool begun = false;
@@ -195,7 +195,7 @@ absl::StatusOr<Value> DefaultFilter(Runtime& runtime, const Value& value,
   return value;
 }
 
-// Digits with single _ between them, as Python reads them; otherwise nullopt.
+// Removes single _ between digits, as Python does; nullopt if malformed.
 std::optional<std::string> WithoutUnderscores(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -212,7 +212,7 @@ std::optional<std::string> WithoutUnderscores(std::string_view text) {
   return out;
 }
 
-// As int(text, base); nullopt where Python has a ValueError.
+// Like int(text, base); nullopt if Python raises ValueError.
 absl::StatusOr<std::optional<Int>> ReadInt(std::string_view text, int64_t base) {
   if (base != 0 && (base < 2 || base > 36)) return Fail("base must be 0 or 2 to 36");
   text = Strip(text, Side::kBoth);
@@ -254,7 +254,7 @@ absl::StatusOr<std::optional<Int>> ReadInt(std::string_view text, int64_t base) 
   return negative ? -number : number;
 }
 
-// As float(text).
+// Like float(text).
 std::optional<double> ReadFloat(std::string_view text) {
   std::optional<std::string> plain = WithoutUnderscores(Strip(text, Side::kBoth));
   if (!plain.has_value()) return std::nullopt;
@@ -274,7 +274,7 @@ std::optional<double> ReadFloat(std::string_view text) {
     const auto read =
         std::from_chars(lower.data(), lower.data() + lower.size(), number);
     if (read.ptr != lower.data() + lower.size()) return std::nullopt;
-    // Too large or too small: strtod has the infinity or zero that Python has.
+    // Too large or too small: strtod returns infinity or zero as Python does.
     if (read.ec != std::errc()) number = std::strtod(lower.c_str(), nullptr);
   }
   return negative ? -number : number;
@@ -296,8 +296,8 @@ absl::StatusOr<Value> IntFilter(Runtime& runtime, const Value& value,
   if (value.undefined()) return Fail(value.why());
   if (const auto whole = value.integer()) return Value(*whole);
   if (value.number() != nullptr) {
-    // The one of them that jinja2 does not turn into the default.
-    if (std::isinf(*value.number())) return Fail("an infinity is no int");
+    // The only one that jinja2 does not turn into the default.
+    if (std::isinf(*value.number())) return Fail("an infinity is not an int");
     return IntOfFloat(*value.number(), otherwise);
   }
   if (value.text() == nullptr) return otherwise;
@@ -325,7 +325,7 @@ absl::StatusOr<Value> AbsFilter(Runtime& runtime, const Value& value,
   return *whole < 0 ? Negate(value) : Value(*whole);
 }
 
-// Half to even, exactly, as round() of Python.
+// Rounds half to even, exactly, like round() of Python.
 double RoundedTo(double number, int64_t digits) {
   if (!std::isfinite(number) || digits > 300) return number;
   if (digits < -300) return std::copysign(0.0, number);
@@ -380,7 +380,7 @@ absl::StatusOr<Value> AttrFilter(Runtime& runtime, const Value& value,
   MNEMON_ASSIGN_OR_RETURN(const auto bound, Bind(arguments, {"name"}, 1));
   MNEMON_ASSIGN_OR_RETURN(const std::string name, TextOr(bound[0], "", "name"));
   if (value.undefined()) return Fail(value.why());
-  // Methods only, and no keys.
+  // Only methods, not keys.
   if (value.dict() == nullptr) return Attribute(runtime, value, name);
   MNEMON_ASSIGN_OR_RETURN(const Value empty, runtime.NewDict({}));
   MNEMON_ASSIGN_OR_RETURN(const Value found, Attribute(runtime, empty, name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The filters: `value | name(arguments)`.
+// Filters: `value | name(arguments)`.
 #pragma once
 
 #include <string_view>
@@ -18,11 +18,11 @@ bool IsFilter(std::string_view name);
 absl::StatusOr<Value> ApplyFilter(Runtime& runtime, std::string_view name,
                                   const Value& value, const Arguments& arguments);
 
-// The value below `value` at a path of names and numbers with dots between.
+// The value below `value` at a path of names and numbers separated by dots.
 absl::StatusOr<Value> AtPath(Runtime& runtime, const Value& value, const Value& path,
                              const std::optional<Value>& otherwise = std::nullopt);
 
-// Of sequences, in sequence_filters.cc: null when there is none.
+// Filters of sequences, in sequence_filters.cc; null if there is none of the name.
 Filter FindSequenceFilter(std::string_view name);
 
 }  // namespace mnemon::jinja

@@ -48,8 +48,8 @@ absl::StatusOr<Value> Range(Runtime& runtime, const Arguments& arguments) {
   return NewRange(runtime, start, stop, step);
 }
 
-// The entries of dict(...): those of a dictionary or of a list of pairs, then the
-// names.
+// Entries of dict(...): those of a dictionary or of a list of pairs, then the keyword
+// arguments.
 absl::StatusOr<std::vector<std::pair<Value, Value>>> Entries(
     Runtime& runtime, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> entries;
@@ -102,7 +102,7 @@ absl::StatusOr<Value> RaiseException(Runtime& runtime, const Arguments& argument
                    {.reason = "TEMPLATE_RAISED"});
 }
 
-// As datetime.strftime of a time without zone, in the C locale.
+// Like datetime.strftime of a time without zone, in the C locale.
 absl::StatusOr<Value> StrftimeNow(Runtime& runtime, const Arguments& arguments) {
   MNEMON_ASSIGN_OR_RETURN(const auto bound, Bind(arguments, {"format"}, 1));
   MNEMON_ASSIGN_OR_RETURN(const std::string given, TextOr(bound[0], "", "format"));
@@ -133,7 +133,7 @@ absl::StatusOr<Value> StrftimeNow(Runtime& runtime, const Arguments& arguments) 
   time.tm_isdst = -1;
   time.tm_wday = (static_cast<int>(absl::GetWeekday(now)) + 1) % 7;
   time.tm_yday = absl::GetYearDay(now) - 1;
-  // One more character tells an empty result from one that is too long.
+  // One more character distinguishes an empty result from one that is too long.
   format += ' ';
   std::string out(16 * kMost, '\0');
   const size_t bytes = std::strftime(out.data(), out.size(), format.c_str(), &time);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of templates: range, dict, namespace, raise_exception, strftime_now.
+// Functions of templates: range, dict, namespace, raise_exception, strftime_now.
 #pragma once
 
 #include <string_view>
@@ -15,8 +15,8 @@ absl::StatusOr<Value> NewRange(Runtime& runtime, int64_t start, int64_t stop,
                                int64_t step);
 
 bool IsFunction(std::string_view name);
-// raise_exception is INVALID_ARGUMENT with reason TEMPLATE_RAISED.
-// REQUIRES: IsFunction(name).
+// raise_exception returns INVALID_ARGUMENT with reason TEMPLATE_RAISED. REQUIRES:
+// IsFunction(name).
 absl::StatusOr<Value> CallFunction(Runtime& runtime, std::string_view name,
                                    const Arguments& arguments);
 

@@ -22,7 +22,7 @@ namespace {
 
 bool IsDigitByte(char c) { return c >= '0' && c <= '9'; }
 
-// All kinds of line ends become \n, and the last one goes.
+// Normalises all line ends to \n and removes the last one.
 std::string WithPlainLines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -70,13 +70,13 @@ class Lexer {
     MoveTo(to);
   }
 
-  // The mark behind the two characters of a begin: - or + or nothing.
+  // The mark after the two characters of a begin: - or + or none.
   char MarkAt(size_t at) const {
     if (at >= source_.size()) return 0;
     return source_[at] == '-' || source_[at] == '+' ? source_[at] : '\0';
   }
 
-  // The data before `end`, where a tag with `mark` begins.
+  // Adds the data before `end`, where a tag with `mark` begins.
   void AddData(size_t end, char mark, bool variable) {
     std::string_view data = std::string_view(source_).substr(at_, end - at_);
     if (mark == '-') {
@@ -93,7 +93,7 @@ class Lexer {
     MoveTo(end);
   }
 
-  // After the end of a block, comment or raw block: its line end goes too.
+  // Called after the end of a block, comment or raw block: removes its line end.
   void TrimLine() {
     if (At("\n")) MoveTo(at_ + 1);
   }
@@ -126,7 +126,7 @@ class Lexer {
     const size_t text = at_ + 2 + (mark != 0 ? 1 : 0);
     const size_t end = source_.find("#}", text);
     if (end == std::string::npos) {
-      // An empty one at the end of a template is allowed, and so is a raw block.
+      // An empty comment at the end of a template is allowed, and so is a raw block.
       if (text < source_.size()) return Fault("a comment does not end");
       at_ = text;
       return absl::OkStatus();
@@ -146,8 +146,7 @@ class Lexer {
     return at;
   }
 
-  // Where the tag `word` that begins at `at` has its end mark; nullopt if there is
-  // another tag.
+  // Position of the end mark of the tag `word` at `at`; nullopt if it is another tag.
   std::optional<size_t> PlainTag(size_t at, std::string_view word) const {
     at += 2;
     if (MarkAt(at) != 0) ++at;
@@ -156,7 +155,7 @@ class Lexer {
     return AfterSpace(at + word.size());
   }
 
-  // Where the text of a raw block begins, if one is here.
+  // Start of the text of a raw block, if there is one here.
   std::optional<size_t> RawBegin() const {
     const std::optional<size_t> end = PlainTag(at_, "raw");
     if (!end.has_value()) return std::nullopt;
@@ -189,7 +188,7 @@ class Lexer {
                                  : FaultAt(line, "a raw block does not end");
   }
 
-  // Whether the end of the tag is here; then it is read.
+  // Reads the end of the tag, if it is here.
   bool ReadEnd(bool variable) {
     if (!open_.empty()) return false;
     const std::string_view close = variable ? "}}" : "%}";
@@ -240,7 +239,8 @@ class Lexer {
     at_ = end;
   }
 
-  // Digits that `is_digit` takes, single _ between them; the place behind.
+  // Reads digits accepted by `is_digit`, with single _ between them; returns the
+  // position after them.
   template <class IsDigit>
   size_t Digits(size_t at, IsDigit is_digit) const {
     while (at < source_.size()) {
@@ -341,8 +341,8 @@ class Lexer {
         return Fault("the escape \\N{...} is not supported");
       } else {
         out += '\\';
-        // jinja2 has what is not ASCII as escapes already, and the backslash before
-        // them hides them.
+        // jinja2 has already escaped what is not ASCII, and the backslash before those
+        // hides them.
         if (static_cast<unsigned char>(c) < 0x80) {
           out += c;
         } else {
@@ -378,7 +378,7 @@ class Lexer {
     }
     if (read < wanted) return Fault("an escape in a string lacks digits");
     if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-      return Fault("an escape in a string is no Unicode character");
+      return Fault("an escape in a string is not a Unicode character");
     }
     AppendUtf8(code, out);
     return absl::OkStatus();
@@ -409,7 +409,7 @@ class Lexer {
   const std::string source_;
   size_t at_ = 0;
   int line_ = 1;
-  std::string open_;  // brackets to be closed
+  std::string open_;  // open brackets
   std::vector<Token> tokens_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Cuts a template into tokens, as jinja2 does with trim_blocks and lstrip_blocks: white
-// space around tags is gone from the data, comments are gone, raw blocks are data.
+// Lexer of templates, equal to jinja2 with trim_blocks and lstrip_blocks: removes white
+// space around tags and comments; raw blocks are data.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Token {
   };
   Kind kind;
   int line;          // from 1
-  std::string text;  // of a string without quotes and escapes, of numbers without _
+  std::string text;  // strings without quotes and escapes, numbers without _
 };
 
 // INVALID_ARGUMENT names the line. The last token is kEnd. REQUIRES: valid UTF-8.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a template may use. Beyond it the answer is RESOURCE_EXHAUSTED.
+// Limits of a template. Exceeding one is RESOURCE_EXHAUSTED.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,18 @@
 namespace mnemon::jinja {
 
 inline constexpr int64_t kMaxSourceBytes = int64_t{1} << 20;
-// Of expressions and blocks within each other, where each operator of `a + b + c`
-// counts.
+// Nesting of expressions and blocks; each operator of `a + b + c` counts.
 inline constexpr int kMaxTreeDepth = 200;
-// Of macros that call macros, and of recursive loops.
+// Nesting of calls of macros and of recursive loops.
 inline constexpr int kMaxCallDepth = 100;
-// Of the two above together: nodes of the tree that are being evaluated.
+// Nesting of both together: nodes of the tree under evaluation.
 inline constexpr int kMaxEvaluationDepth = 600;
-// Of lists and dictionaries within each other.
+// Nesting of lists and dictionaries.
 inline constexpr int kMaxValueDepth = 100;
-// Nodes evaluated, elements of lists made, and texts made in units of kStepBytes.
+// Steps: evaluated nodes, new elements of lists, and new texts in units of kStepBytes.
 inline constexpr int64_t kMaxSteps = 4'000'000;
 inline constexpr int64_t kStepBytes = 32;
-// What takes longer or more memory than others of its kind.
+// Weights of operations that take more time or memory than others.
 inline constexpr int64_t kDictEntrySteps = 8;
 inline constexpr int64_t kNamespaceSteps = 8;
 inline constexpr int64_t kMacroSteps = 24;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The object `loop` of a for block. It reads ahead one element, and all of them for the
-// length of what has none, as that of jinja2 does: a filter of the loop sees it.
+// The object `loop` of a for block. As in jinja2 it reads ahead one element, or all of
+// them for the length of an iterator without one; a filter of the loop can observe
+// this.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct Frame;
 struct Loop {
   Value iterable;
   std::shared_ptr<Iterator> source;
-  const Statement* recursive = nullptr;  // the block, when it calls itself
-  Frame* frame = nullptr;                // around it
+  const Statement* recursive = nullptr;  // the block, if it calls itself
+  Frame* frame = nullptr;                // enclosing frame
   int depth0 = 0;
   int64_t index0 = -1;
   std::optional<int64_t> length = std::nullopt;
@@ -34,12 +35,12 @@ struct Loop {
 
 // Moves to the next element; false at the end.
 absl::StatusOr<bool> AdvanceLoop(Loop& loop);
-// nullopt when there is no such attribute.
+// nullopt if there is no such attribute.
 absl::StatusOr<std::optional<Value>> LoopProperty(Runtime& runtime, Loop& loop,
                                                   std::string_view name);
 absl::StatusOr<Value> CallLoopMethod(Runtime& runtime, Loop& loop,
                                      std::string_view name, const Arguments& arguments);
-// As it is printed.
+// Text of the loop when printed.
 absl::StatusOr<std::string> DescribeLoop(Runtime& runtime, Loop& loop);
 
 }  // namespace mnemon::jinja

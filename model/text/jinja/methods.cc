@@ -22,7 +22,7 @@ bool IsAmong(const std::string_view (&names)[N], std::string_view name) {
 constexpr std::string_view kDictMethods[] = {"get", "items", "keys", "values", "copy"};
 constexpr std::string_view kListMethods[] = {"count", "index", "copy"};
 constexpr std::string_view kLoopMethods[] = {"cycle", "changed"};
-// Of values that may change in Python.
+// Methods that modify values in Python.
 constexpr std::string_view kDictChanges[] = {"clear", "pop", "popitem", "setdefault",
                                              "update"};
 constexpr std::string_view kListChanges[] = {"append", "clear",   "extend", "insert",

@@ -36,7 +36,7 @@ absl::StatusOr<bool> EqualDicts(Runtime& runtime, const Dict& a, const Dict& b) 
   return true;
 }
 
-// Enough digits for every int of 64 bits.
+// Exact for every int of 64 bits.
 long double WideReal(const Value& value) {
   if (value.number() != nullptr) return *value.number();
   return static_cast<long double>(*value.integer());
@@ -287,7 +287,7 @@ absl::StatusOr<Value> Negate(const Value& value) {
 
 namespace {
 
-// The character of `text` at `index`, as that of a list.
+// The character of `text` at `index`, indexed like a list.
 absl::StatusOr<std::optional<Value>> ElementAt(Runtime& runtime, const Value& value,
                                                Int index) {
   const Int length = *LengthOf(value);
@@ -349,7 +349,7 @@ absl::StatusOr<Value> Attribute(Runtime& runtime, const Value& value,
 
 namespace {
 
-// nullopt where it is left out.
+// nullopt if omitted.
 absl::StatusOr<std::optional<Int>> SlicePart(const std::optional<Value>& part) {
   if (!part.has_value() || part->none()) return std::nullopt;
   if (const auto whole = part->integer()) return whole;

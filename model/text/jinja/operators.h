@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operators of expressions, with Python's meaning. What has no meaning there is
-// INVALID_ARGUMENT.
+// Operators of expressions, with Python's meaning. INVALID_ARGUMENT if Python has none.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ absl::StatusOr<Value> Negate(const Value& value);
 absl::StatusOr<Value> FormatPercent(Runtime& runtime, std::string_view format,
                                     const Value& arguments);
 
-// `value[key]`, and `value[from:to:step]` where undefined parts are left out.
+// `value[key]`, and `value[from:to:step]`, in which undefined parts count as omitted.
 absl::StatusOr<Value> Item(Runtime& runtime, const Value& value, const Value& key);
 absl::StatusOr<Value> Slice(Runtime& runtime, const Value& value,
                             const std::optional<Value>& from,
@@ -39,7 +38,7 @@ absl::StatusOr<Value> Slice(Runtime& runtime, const Value& value,
 absl::StatusOr<Value> Attribute(Runtime& runtime, const Value& value,
                                 std::string_view name);
 
-// & < > ' " as HTML has them; as the filter escape. Markup stays as it is.
+// Escapes & < > ' " as HTML, like the filter escape. Markup is unchanged.
 absl::StatusOr<std::string> Escaped(Runtime& runtime, const Value& value);
 
 }  // namespace mnemon::jinja

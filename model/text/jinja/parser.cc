@@ -116,8 +116,8 @@ class Parser : private TokenReader {
 
   // ---- Statements
 
-  // Up to one of the tags `ends`, whose name is then the next token; to the end of the
-  // template without them.
+  // Parses up to one of the tags `ends`, whose name is then the next token; without
+  // `ends`, to the end of the template.
   absl::StatusOr<Body> ParseBody(Names ends) {
     const Nested nested(*this);
     MNEMON_RETURN_IF_ERROR(nested.status());
@@ -150,7 +150,7 @@ class Parser : private TokenReader {
                    StrCat("the template ends before {% ", *(ends.end() - 1), " %}"));
   }
 
-  // The body of a tag, whose own end comes first.
+  // Parses the rest of the tag and its body.
   absl::StatusOr<Body> ParseBlock(Names ends) {
     SkipSign(":");
     MNEMON_RETURN_IF_ERROR(ExpectBlockEnd());
@@ -190,7 +190,7 @@ class Parser : private TokenReader {
                                     "print generation break continue raw"));
   }
 
-  // A body that is called, so that no loop around it can be left from there.
+  // A body that is called, so that it cannot leave a loop around it.
   absl::Status ParseDelayed(Statement& made, std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     MNEMON_ASSIGN_OR_RETURN(Body body, ParseClosedBlock(end));
@@ -378,7 +378,7 @@ class Parser : private TokenReader {
 
   // ---- Expressions, from the loosest operator to the tightest
 
-  // Several with commas are a tuple. `end`: a word that may follow a last comma.
+  // Several with commas are a tuple. `end`: a word that may follow a trailing comma.
   Made ParseTuple(bool conditional = true, bool in_parentheses = false,
                   std::string_view end = "") {
     const int line = Now().line;
@@ -449,7 +449,7 @@ class Parser : private TokenReader {
     return Finish(Expression::kNot, line, "", std::move(value));
   }
 
-  // The comparison that stands here, or nothing.
+  // The comparison at this position, or nothing.
   std::string TakeComparison() {
     for (const std::string_view sign : {"==", "!=", "<", "<=", ">", ">="}) {
       if (SkipSign(sign)) return std::string(sign);
@@ -507,7 +507,7 @@ class Parser : private TokenReader {
   Made ParseProduct() {
     return ParseBinary({"*", "/", "//", "%"}, &Parser::ParsePower);
   }
-  // To the left, unlike Python.
+  // Left associative, unlike Python.
   Made ParsePower() { return ParseBinary({"**"}, &Parser::ParseFiltered); }
 
   Made ParseFiltered() {
@@ -634,7 +634,7 @@ class Parser : private TokenReader {
     return Finish(std::move(made));
   }
 
-  // Each | and what follows it; `value` as it is without one.
+  // Each | and what follows it; without one, `value` unchanged.
   Made ParseFilters(ExpressionPtr value) {
     while (SkipSign("|")) {
       MNEMON_ASSIGN_OR_RETURN(value, ParseFilter(std::move(value)));
@@ -651,7 +651,7 @@ class Parser : private TokenReader {
     return name;
   }
 
-  // The name of a filter or test that another filter is given as a constant.
+  // Name of a filter or test that another filter is given as a constant.
   static const std::string* NameGiven(const CallArguments& arguments, size_t place) {
     if (arguments.positional.size() <= place) return nullptr;
     const Text* text = arguments.positional[place]->value.text();
@@ -805,8 +805,8 @@ class Parser : private TokenReader {
   }
 
   int nesting_ = 0;
-  int loops_ = 0;               // around what is parsed
-  bool assigned_loop_ = false;  // the name, within one
+  int loops_ = 0;               // loops around the current position
+  bool assigned_loop_ = false;  // whether the name `loop` is assigned in a loop
   absl::flat_hash_set<std::string> assigned_;
   std::vector<std::pair<std::string, int>> called_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes the tree of a template. Tags, filters, tests, functions and methods that are
-// not known are refused here, wherever their name is written down.
+// Parser of templates. Unknown tags, filters, tests, functions and methods are refused
+// here if the template names them literally.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace mnemon::jinja {
 
-// INVALID_ARGUMENT, or RESOURCE_EXHAUSTED where it is nested too deep, with the line.
-// REQUIRES: valid UTF-8 within kMaxSourceBytes.
+// INVALID_ARGUMENT with the line, or RESOURCE_EXHAUSTED if nested too deep. REQUIRES:
+// valid UTF-8 of at most kMaxSourceBytes.
 absl::StatusOr<Tree> ParseTree(std::string_view source);
 
 }  // namespace mnemon::jinja

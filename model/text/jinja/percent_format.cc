@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `format % arguments` as Python's str has it, with the conversions s r a d i u f F e E
-// g G x X o c and %.
+// `format % arguments` like Python's str, with the conversions s r a d i u f F e E g G
+// x X o c and %.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -46,7 +46,8 @@ class PercentFormat {
   }
 
  private:
-  // What Python takes for one: without a conversion that uses it no error.
+  // Whether Python takes it for a mapping: then there is no error if no conversion uses
+  // it.
   bool IsMapping() const {
     return arguments_.dict() != nullptr || arguments_.IsList() ||
            (arguments_.sequence() != nullptr &&

@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<std::string>> Runtime::LookUpKey(const Value& value
   }
   std::optional<std::string> key = KeyOf(value);
   if (!key.has_value() && !value.IsTuple()) {
-    return Fail("a ", value.type(), " is no key of a dictionary");
+    return Fail("a ", value.type(), " is not a dictionary key");
   }
   return key;
 }
@@ -67,7 +67,7 @@ absl::StatusOr<Value> Runtime::NewDict(std::vector<std::pair<Value, Value>> entr
   auto made = std::make_shared<Dict>();
   for (auto& [key, value] : entries) {
     const std::optional<std::string> name = KeyOf(key);
-    if (!name.has_value()) return Fail("a ", key.type(), " is no key of a dictionary");
+    if (!name.has_value()) return Fail("a ", key.type(), " is not a dictionary key");
     made->depth = std::max(made->depth, value.depth() + 1);
     const auto [place, added] = made->index.try_emplace(*name, made->entries.size());
     if (added) {
@@ -157,7 +157,7 @@ std::optional<int64_t> LengthOf(const Value& value) {
 
 namespace {
 
-// The text of one value as Python prints it within others.
+// Prints a value as Python does within containers.
 class Printer {
  public:
   explicit Printer(Runtime& runtime) : runtime_(runtime) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a rendering has spent, and the making of values, which spends.
+// The budget of a rendering, and constructors of values, which spend it.
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,22 @@ absl::Status Fail(const Args&... args) {
 }
 absl::Status TooMuch(std::string_view what, int64_t most);
 
-// One rendering; not safe for concurrent use. RESOURCE_EXHAUSTED where a limit is
-// passed.
+// One rendering; not safe for concurrent use. RESOURCE_EXHAUSTED if a limit is
+// exceeded.
 class Runtime {
  public:
   Runtime(absl::CivilSecond now, int64_t max_steps)
       : now_(now), max_steps_(max_steps) {}
-  // Namespaces may hold each other.
+  // Breaks cycles of namespaces that hold each other.
   ~Runtime();
   Runtime(Runtime&&) = delete;
 
   absl::CivilSecond now() const { return now_; }
   absl::Status Spend(int64_t steps);
-  // Before a text of so many bytes is made, or read whole.
+  // Called before a text of `bytes` is made or read whole.
   absl::Status SpendText(int64_t bytes);
-  // As KeyOf, for a look-up; what is no key and no tuple, which might be one in Python,
-  // is an error.
+  // Like KeyOf, for a look-up; an error for values that are neither keys nor tuples,
+  // which could be keys in Python.
   absl::StatusOr<std::optional<std::string>> LookUpKey(const Value& value);
   // Within a value or an iterator at `depth`.
   static absl::Status CheckDepth(int depth);
@@ -52,7 +52,7 @@ class Runtime {
   // The last of equal keys wins.
   absl::StatusOr<Value> NewDict(std::vector<std::pair<Value, Value>> entries);
   absl::StatusOr<Value> NewNamespace(std::vector<std::pair<std::string, Value>> items);
-  // `depth`: the deepest of what `next` uses.
+  // `depth`: the deepest value that `next` uses.
   absl::StatusOr<Value> NewIterator(NextValue next, int depth);
 
  private:
@@ -62,24 +62,24 @@ class Runtime {
   std::vector<std::shared_ptr<Namespace>> spaces_;
 };
 
-// The elements as `for` sees them; what has none is an error.
+// The elements as iterated by `for`; an error if there are none to iterate.
 absl::StatusOr<std::shared_ptr<Iterator>> Iterate(Runtime& runtime, const Value& value);
 bool IsIterable(const Value& value);
-// As Python's list().
+// Like Python's list().
 absl::StatusOr<std::vector<Value>> Collect(Runtime& runtime, const Value& value);
-// As Python's len(); nullopt of what has none.
+// Like Python's len(); nullopt if there is no length.
 std::optional<int64_t> LengthOf(const Value& value);
 
-// As Python's str() and repr().
+// Like Python's str() and repr().
 absl::StatusOr<std::string> Str(Runtime& runtime, const Value& value);
 absl::StatusOr<std::string> Repr(Runtime& runtime, const Value& value);
 
-// The arguments by the places of `names`; an unknown name, a second value of a place
-// and too many are errors, and so is one of the first `required` that is not there.
+// Assigns arguments to the positions of `names`. Errors: an unknown name, a second
+// value for a position, too many arguments, a missing one of the first `required`.
 absl::StatusOr<std::vector<std::optional<Value>>> Bind(
     const Arguments& arguments, const std::vector<std::string_view>& names,
     size_t required = 0);
-// The value of a place, or what holds without it. `what` is for the message.
+// The value at a position, or the default. `what` is for messages.
 absl::StatusOr<int64_t> IntOr(const std::optional<Value>& value, int64_t otherwise,
                               std::string_view what);
 absl::StatusOr<std::string> TextOr(const std::optional<Value>& value,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which names of a scope are blank: set there before anything in it reads them, outside
-// an if, and unknown to the scopes around it. jinja2 makes such a name a local variable
-// of the function that it compiles, which is undefined until then; any other name is
+// Determines the blank names of a scope: set there before anything in it reads them,
+// outside an if, and unknown to the enclosing scopes. jinja2 makes such a name a local
+// variable of the compiled function, which is undefined until then; any other name is
 // looked up further out.
 #include <utility>
 
@@ -35,7 +35,7 @@ class Scope {
   }
   void Declare(const std::string& name) { known_.insert(name); }
 
-  // What statements around or in a body read and set in this scope itself.
+  // Names that statements read and set in this scope, not in nested ones.
   void Read(const ExpressionPtr& expression) {
     ForEach(expression.get(), [&](const Expression& part) {
       const bool name = part.kind == Expression::kName;
@@ -74,8 +74,8 @@ void ReadBody(const Body& body, Scope& scope, bool within_if);
 void ReadStatement(const Statement& statement, Scope& scope, bool within_if) {
   switch (statement.kind) {
     case Statement::kIf:
-      // A condition is read before the bodies, but after those before it: in an if all
-      // names are looked up further out, so the order is the same.
+      // A condition is read before the bodies, but after earlier conditions: since
+      // names in an if are looked up further out, the order makes no difference.
       for (size_t i = 0; i < statement.bodies.size(); ++i) {
         if (i < statement.expressions.size()) scope.Read(statement.expressions[i]);
         ReadBody(statement.bodies[i], scope, /*within_if=*/true);
@@ -92,7 +92,7 @@ void ReadStatement(const Statement& statement, Scope& scope, bool within_if) {
       scope.Set(statement.name, within_if);
       return;
     default:
-      // Values of with, the source of for, calls, filters of blocks and outputs.
+      // Values of with, source of for, calls, filters of blocks, outputs.
       for (const ExpressionPtr& part : statement.expressions) scope.Read(part);
       return;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The filters of sequences and dictionaries. Those that are generators in jinja2 give
+// Filters of sequences and dictionaries. Those that are generators in jinja2 yield
 // their elements one by one here too, and once.
 #include <algorithm>
 #include <memory>
@@ -41,7 +41,7 @@ absl::StatusOr<Value> AtPath(Runtime& runtime, const Value& value, const Value& 
 
 namespace {
 
-// What sorting and uniqueness compare: of strings the lower case.
+// Key for sorting and uniqueness: lower case for strings.
 absl::StatusOr<Value> CaseKey(Runtime& runtime, const Value& value,
                               bool case_sensitive) {
   if (case_sensitive || value.text() == nullptr) return value;
@@ -62,7 +62,7 @@ absl::StatusOr<Value> Sorted(Runtime& runtime, std::vector<Keyed> items, bool re
     fault.Update(in_order.status());
     return in_order.ok() && *in_order;
   };
-  // Equal ones keep their order in both directions.
+  // Equal elements keep their order in both directions.
   if (reverse) std::reverse(items.begin(), items.end());
   std::stable_sort(items.begin(), items.end(), less);
   MNEMON_RETURN_IF_ERROR(fault);
@@ -78,7 +78,7 @@ absl::StatusOr<Value> SortFilter(Runtime& runtime, const Value& value,
                           Bind(arguments, {"reverse", "case_sensitive", "attribute"}));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<Value> values, Collect(runtime, value));
   const bool case_sensitive = TruthOr(bound[1], false);
-  // Several attributes with commas between.
+  // Several attributes, separated by commas.
   std::vector<Value> paths = {bound[2].value_or(Value(None()))};
   if (paths[0].text() != nullptr) {
     MNEMON_ASSIGN_OR_RETURN(
@@ -297,7 +297,7 @@ absl::StatusOr<Value> MapFilter(Runtime& runtime, const Value& value,
       source->depth);
 }
 
-// select and reject, and the same by an attribute.
+// select and reject, and selectattr and rejectattr.
 template <bool kByAttribute, bool kWanted>
 absl::StatusOr<Value> SelectFilter(Runtime& runtime, const Value& value,
                                    const Arguments& arguments) {

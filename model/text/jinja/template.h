@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The Jinja2 that chat templates of Hugging Face models are written in, as transformers
-// sets it up: docs/chat_templates.md says what is there and what differs. A template is
-// a program of an untrusted file: it reads its variables, writes a text, and reaches
+// The Jinja2 of chat templates of Hugging Face models, configured as in transformers:
+// docs/chat_templates.md lists what is supported and what differs. A template is a
+// program in an untrusted file: it reads its variables, writes a text, and accesses
 // nothing else.
 #pragma once
 
@@ -20,11 +20,12 @@ namespace jinja {
 struct Tree;
 }
 
-// Constant, so safe for concurrent use. Movable; a moved-from one is only destroyed.
+// Immutable, so safe for concurrent use. Movable; a moved-from object may only be
+// destroyed.
 class JinjaTemplate {
  public:
-  // `name` stands in messages. INVALID_ARGUMENT for what is no template, and for a tag,
-  // filter, test, function or method that is not known, with its line;
+  // `name` appears in messages. INVALID_ARGUMENT with the line for a malformed
+  // template, and for an unknown tag, filter, test, function or method;
   // RESOURCE_EXHAUSTED beyond kMaxSourceBytes or kMaxTreeDepth.
   static absl::StatusOr<JinjaTemplate> Parse(std::string_view source,
                                              std::string_view name);
@@ -32,12 +33,11 @@ class JinjaTemplate {
   JinjaTemplate(JinjaTemplate&&) noexcept;
   JinjaTemplate& operator=(JinjaTemplate&&) noexcept;
 
-  // The text for `variables`, an object: each member is a variable, in the order that
-  // tojson and items() show. `now`: the local time that strftime_now formats. Errors
-  // name the line: INVALID_ARGUMENT where jinja2 has an exception, with reason
-  // TEMPLATE_RAISED where the template itself calls raise_exception; RESOURCE_EXHAUSTED
-  // beyond a limit of limits.h, of which
-  // `max_steps` may replace one.
+  // Renders with `variables`, an object: each member is a variable; tojson and items()
+  // keep their order. `now`: the local time that strftime_now formats. Errors name the
+  // line: INVALID_ARGUMENT if jinja2 raises an exception, with reason TEMPLATE_RAISED
+  // if the template calls raise_exception; RESOURCE_EXHAUSTED beyond a limit of
+  // limits.h, one of which `max_steps` can replace.
   absl::StatusOr<std::string> Render(const nlohmann::ordered_json& variables,
                                      absl::CivilSecond now,
                                      int64_t max_steps = jinja::kMaxSteps) const;

@@ -41,7 +41,7 @@ bool IsSequence(const Value& value) {
          (value.sequence() != nullptr && value.sequence()->kind < Sequence::kKeys);
 }
 bool IsCallable(const Value& value) {
-  // Undefined values have a method to be called with, which fails.
+  // Undefined values are callable: the call fails.
   return value.callable() != nullptr || value.loop() != nullptr || value.undefined();
 }
 bool IsEscaped(const Value& value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tests: `value is name(arguments)`.
+// Tests: `value is name(arguments)`.
 #pragma once
 
 #include <string_view>

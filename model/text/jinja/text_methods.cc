@@ -76,7 +76,7 @@ absl::StatusOr<Value> PadText(Runtime& runtime, const Text& text, int64_t width,
                               std::string_view fill, int left) {
   if (CodePoints(fill) != 1) return Fail("the fill is not one character");
   const int64_t padding = std::max<int64_t>(0, width - text.length);
-  // As Python: of an odd padding the left has the larger half when the width is odd.
+  // As in Python: of odd padding the left half is larger if the width is odd.
   const int64_t before =
       left == 1 ? padding / 2 + (padding & width & 1) : padding * left / 2;
   if (padding > kMaxTextBytes) return TooMuch("bytes of a string", kMaxTextBytes);
@@ -148,7 +148,7 @@ absl::StatusOr<Value> StripMethod(Runtime& runtime, const Text& self,
   return runtime.NewText(std::string(Strip(self.bytes, kSide, chars)), self.markup);
 }
 
-// A search from the right takes as long as the product of both lengths.
+// A search from the right takes time proportional to the product of both lengths.
 absl::Status SpendSearch(Runtime& runtime, size_t text, size_t wanted,
                          bool from_right) {
   MNEMON_RETURN_IF_ERROR(runtime.SpendText(static_cast<int64_t>(text)));
@@ -200,11 +200,11 @@ absl::StatusOr<Value> PartitionMethod(Runtime& runtime, const Text& self,
   return runtime.NewSequence(std::move(parts), Sequence::kTuple);
 }
 
-// The part of a string that start and end, in code points, leave.
+// The part of a string between start and end, in code points.
 struct Window {
   std::string_view text;
   int64_t begin;  // code points before it
-  bool outside;   // start is beyond the end
+  bool outside;   // start is past the end
 };
 
 absl::StatusOr<Window> WindowOf(Runtime& runtime, const Text& self,

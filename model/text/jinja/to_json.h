@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The filter tojson: json.dumps of Python, and the way of JSON into a template.
+// The filter tojson, which is Python's json.dumps, and the conversion of JSON to
+// values.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -13,7 +14,7 @@ namespace mnemon::jinja {
 absl::StatusOr<Value> ToJson(Runtime& runtime, const Value& value,
                              const Arguments& arguments);
 
-// Nesting is limited, strings are UTF-8.
+// REQUIRES: limited nesting; strings are UTF-8.
 absl::StatusOr<Value> FromJson(const nlohmann::ordered_json& json, int depth = 0);
 
 }  // namespace mnemon::jinja

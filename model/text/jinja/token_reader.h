@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tokens of a template, taken one by one.
+// Reader of the tokens of a template.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace mnemon::jinja {
 
-// Owned by one thread.
+// Used by one thread.
 class TokenReader {
  public:
-  // REQUIRES: the last one is Token::kEnd, which is never passed.
+  // REQUIRES: the last token is Token::kEnd; the reader never passes it.
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& Now() const { return tokens_[at_]; }
@@ -76,7 +76,7 @@ class TokenReader {
     Take();
     return absl::OkStatus();
   }
-  // Where the newest token that was taken stands; 1 before the first.
+  // Line of the last token taken; 1 before the first.
   int line_before() const { return at_ == 0 ? 1 : tokens_[at_ - 1].line; }
 
  private:

@@ -31,9 +31,9 @@ struct Expression {
     kDict,         // parts: key, value, key, value, ..
     kAttribute,    // parts[0].name
     kItem,         // parts[0][parts[1]]
-    kSlice,        // parts[0][parts[1]:parts[2]:parts[3]], null where left out
+    kSlice,        // parts[0][parts[1]:parts[2]:parts[3]], null if omitted
     kCall,         // parts[0](arguments)
-    kFilter,       // parts[0] | name(arguments); null: what a block has written
+    kFilter,       // parts[0] | name(arguments); null: a block's output
     kTest,         // parts[0] is name(arguments)
     kNot,          // parts[0]
     kNegative,     // -parts[0]
@@ -59,7 +59,7 @@ struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
 // Names set in a scope before they are read there: until then they are undefined, even
-// when the variables of the rendering have them. As jinja2, see scopes.cc.
+// if the rendering has variables of these names. As in jinja2; see scopes.cc.
 using BlankNames = absl::flat_hash_set<std::string>;
 
 struct Statement {
@@ -70,7 +70,7 @@ struct Statement {
     kFor,          // for targets[0] in expressions[0] if condition; else: bodies[1]
     kSet,          // targets[0] = expressions[0]
     kSetBlock,     // targets[0] = bodies[0] | expressions[0], which may be null
-    kMacro,        // name, targets, defaults of the last ones, bodies[0]
+    kMacro,        // name, targets, defaults of the last targets, bodies[0]
     kCall,         // a macro without name as caller of expressions[0]
     kWith,         // targets = expressions in bodies[0]
     kFilterBlock,  // bodies[0] | expressions[0]
@@ -84,7 +84,7 @@ struct Statement {
   std::vector<ExpressionPtr> targets = {}, expressions = {}, defaults = {};
   ExpressionPtr condition = {};
   std::vector<Body> bodies = {};
-  std::vector<BlankNames> blanks = {};  // of each body that is a scope
+  std::vector<BlankNames> blanks = {};  // for each body that is a scope
   bool recursive = false;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   int depth = 1;
@@ -95,7 +95,7 @@ struct Tree {
   BlankNames blanks;
 };
 
-// Fills in `blanks` and what macros use.
+// Sets `blanks` and the names that macros use.
 void ResolveScopes(Tree& tree);
 
 }  // namespace mnemon::jinja

@@ -142,7 +142,7 @@ std::optional<std::string> KeyOf(const Value& value) {
 }
 
 std::string IntText(Int number) {
-  // Of the unsigned type, as the least number has no positive counterpart.
+  // Unsigned, as the least number has no positive counterpart.
   auto rest = static_cast<unsigned __int128>(number);
   if (number < 0) rest = -rest;
   std::string digits;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The values of templates, with the meaning of Python's: strings count and compare by
-// code points, True is 1, dictionaries keep the order of their keys. All but
-// namespaces, iterators and loops are immutable and shared. Values belong to one
-// rendering and one thread.
+// Values of templates, with Python's meaning: strings have lengths and order by code
+// points, True is 1, dictionaries keep the order of their keys. All but namespaces,
+// iterators and loops are immutable and shared. Values belong to one rendering and one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace mnemon::jinja {
 
-// Python's have no limit; arithmetic beyond these bits is refused.
+// Integers. Python's are unlimited; arithmetic beyond these bits is an error.
 using Int = __int128;
 
 class Value;
@@ -59,7 +59,7 @@ class Value {
   Value(std::shared_ptr<Loop> loop) : held_(std::move(loop)) {}
   Value(std::shared_ptr<const Callable> callable) : held_(std::move(callable)) {}
   static Value OfBool(bool value);
-  // REQUIRES: valid UTF-8. Lengths are for callers to check: see runtime.h.
+  // REQUIRES: valid UTF-8. Callers check lengths: see runtime.h.
   static Value OfText(std::string bytes, bool markup = false);
   static Value Missing(std::string why);
 
@@ -70,7 +70,7 @@ class Value {
   bool undefined() const { return Is<Undefined>(); }
   bool none() const { return Is<None>(); }
 
-  // Null of another kind.
+  // Null if the value has another kind.
   const bool* boolean() const { return std::get_if<bool>(&held_); }
   const double* number() const { return std::get_if<double>(&held_); }
   const Text* text() const { return Get<const Text>(); }
@@ -80,21 +80,21 @@ class Value {
   Loop* loop() const { return Get<Loop>(); }
   const Callable* callable() const { return Get<const Callable>(); }
   std::shared_ptr<Iterator> iterator() const;
-  // Of an int or bool.
+  // For an int or bool.
   std::optional<Int> integer() const;
-  // Of a number of any kind.
+  // For a number of any kind.
   std::optional<double> real() const;
   bool IsList() const;
   bool IsTuple() const;
 
-  // As Python's bool().
+  // Like Python's bool().
   bool truth() const;
-  // As Python's `is`: equal numbers, or the same object.
+  // Like Python's `is`: equal numbers, or the same object.
   bool SameAs(const Value& other) const;
   int depth() const;
   // Python's name of the type.
   std::string_view type() const;
-  const std::string& why() const;  // of an undefined one: the message
+  const std::string& why() const;  // message of an undefined value
 
  private:
   template <class T>
@@ -110,12 +110,12 @@ class Value {
       held_;
 };
 
-// depth, here and below: 1 + that of the deepest value inside.
+// depth, here and below: 1 + the depth of the deepest value inside.
 struct Sequence {
   enum Kind { kList, kTuple, kRange, kKeys, kValues, kItems };
   Kind kind;
   std::vector<Value> items;
-  int64_t start = 0, stop = 0, step = 1;  // of kRange
+  int64_t start = 0, stop = 0, step = 1;  // for kRange
   int depth = 1;
 };
 
@@ -124,18 +124,18 @@ struct Dict {
   absl::flat_hash_map<std::string, size_t> index;  // by KeyOf
   int depth = 1;
 
-  // Null where there is none.
+  // Null if there is none.
   const Value* Find(const std::string& key) const;
 };
 
-// Gives each value once, as a generator of Python; nullopt at the end.
+// Yields each value once, like a generator of Python; nullopt at the end.
 using NextValue = std::function<absl::StatusOr<std::optional<Value>>()>;
 struct Iterator {
   NextValue next;
   int depth = 1;
 };
 
-// What `set ns.x` changes.
+// Target of `set ns.x`.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
   absl::flat_hash_map<std::string, size_t> index;
@@ -156,17 +156,17 @@ struct Callable {
   enum Kind { kFunction, kMethod, kMacro };
   Kind kind;
   std::string name;
-  Value self = {};                   // of a method
-  const Statement* macro = nullptr;  // of a macro, with the frame that defines it
+  Value self = {};                   // for a method
+  const Statement* macro = nullptr;  // for a macro, with the frame that defines it
   Frame* frame = nullptr;
 };
 
-// What dictionaries tell keys apart by: equal keys have equal texts. nullopt of values
-// that are no keys.
+// Text that identifies a key of a dictionary: equal keys have equal texts. nullopt if
+// the value cannot be a key.
 std::optional<std::string> KeyOf(const Value& value);
 std::string TextKey(std::string_view text);
 
-// In decimal.
+// Decimal text.
 std::string IntText(Int number);
 
 }  // namespace mnemon::jinja

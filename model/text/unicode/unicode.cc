@@ -21,7 +21,7 @@ constexpr char32_t kOfLead = kVowelCount * kTrailCount;
 
 struct Mark {
   char32_t character;
-  uint8_t rank;  // 0: none, it is ordered behind nothing
+  uint8_t rank;  // 0: none, it is not reordered
 };
 
 uint8_t RankOf(char32_t character) {
@@ -33,7 +33,7 @@ uint8_t RankOf(char32_t character) {
   return at[-1].rank;
 }
 
-// What a table has for a character; empty: nothing.
+// Entry of a table for a character; empty if there is none.
 std::span<const char32_t> ExpansionOf(std::span<const unicode::Expansion> table,
                                       char32_t character) {
   const auto at =
@@ -100,7 +100,7 @@ void Order(std::vector<Mark>& all) {
 void Compose(std::vector<Mark>& all) {
   size_t kept = 0;
   std::optional<size_t> starter;
-  uint8_t before = 0;  // rank of what was kept last behind the starter
+  uint8_t before = 0;  // rank of the last character kept after the starter
   for (size_t i = 0; i < all.size(); ++i) {
     const Mark mark = all[i];
     const bool next = starter && *starter + 1 == kept;
@@ -164,8 +164,9 @@ std::string Normalised(NormalForm form, std::string_view text) {
   out.reserve(text.size());
   std::vector<Mark> all;
   for (size_t at = 0; at < text.size();) {
-    // ASCII is ordered behind nothing and joins no character in front of it: what
-    // changes begins with its last character before others, and ends before the next.
+    // ASCII is not reordered and composes with no character before it: a changed
+    // stretch begins with the last ASCII character before others, and ends before the
+    // next.
     const size_t begin = at;
     while (at < text.size() && ascii(at)) ++at;
     if (begin < at && at < text.size()) --at;

@@ -7,20 +7,20 @@
 
 namespace mnemon::unicode {
 
-// In ascending order, all of them.
+// All code points from the first to the last.
 struct CodeRange {
   char32_t first, last;
 };
-// What a character becomes: `count` of kParts from `first` on.
+// Expansion of a character: `count` entries of kParts from `first` on.
 struct Expansion {
   char32_t character;
   uint16_t first, count;
 };
-// Of two characters one.
+// Two characters composed into one.
 struct Composition {
   char32_t first, second, composed;
 };
-// Marks that are ordered behind a character by their rank.
+// Marks that are ordered after a character by their rank.
 struct Combining {
   char32_t first, last;
   uint8_t rank;
@@ -33,8 +33,7 @@ extern const size_t kLetterCount, kNumberCount, kMarkCount, kSpaceCount, kWordCo
     kWordPartCount;
 
 extern const char32_t kParts[];
-// The canonical decomposition, the compatible one where that is another, and lower
-// case.
+// Canonical decomposition, compatibility decomposition if different, and lower case.
 extern const Expansion kDecomposition[], kCompatible[], kLower[];
 extern const size_t kDecompositionCount, kCompatibleCount, kLowerCount;
 extern const Composition kCompositions[];

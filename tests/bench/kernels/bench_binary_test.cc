@@ -40,8 +40,8 @@ class BenchBinaryTest : public testing::Test {
   TemporaryDirectory tmp_;
 };
 
-// Of a machine that does other work, too: shares of what was measured at another moment
-// may be above one.
+// On a machine with other load, shares of what was measured at another moment may be
+// above one.
 void ExpectSustained(const json& result) {
   EXPECT_GT(result["sustained_gflops"], 0);
   EXPECT_GT(result["sustained_share"], 0);

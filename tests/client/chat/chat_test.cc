@@ -236,7 +236,7 @@ TEST_F(ChatTest, AnErrorIsToldOnce) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// Of a model whose context has 48 tokens.
+// Chats with a model whose context has 48 tokens.
 class FullChatTest : public ChatTest {
  protected:
   FullChatTest() : ChatTest({.append_capacity = 48}) {

@@ -82,7 +82,7 @@ void ExpectDocumented(const nlohmann::json& json, const std::string& page) {
 TEST(LoadtestCommand, PrintsJsonOfDocumentedKeys) {
   std::ifstream file(MNEMON_SOURCE_DIR "/docs/loadtest.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  // Of twelve calls at once, ten are refused.
+  // Ten of twelve concurrent calls are refused.
   const TimedServer server({.step = std::chrono::milliseconds(20),
                             .engine = {.running = 1, .max_queue = 1}});
   const LoadtestRan ran =

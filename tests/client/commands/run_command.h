@@ -17,7 +17,8 @@ struct Ran {
   std::string err;
 };
 
-// With the commands that tests run; the exit code. `words` are without --server.
+// Runs a command with those that tests use; returns the exit code. `words` are without
+// --server.
 inline int ExitCode(const std::string& server, std::vector<std::string> words) {
   words.insert(words.begin(), "mnemon");
   words.insert(words.end(), {"--server", server});

@@ -18,8 +18,8 @@ using ::testing::SizeIs;
 constexpr double kStep = 0.02;
 constexpr milliseconds kStepTime{20};
 
-// Of `server`'s model; a closed loop of one caller unless it is changed. A loaded
-// machine does not make the figures void.
+// A load on `server`'s model; a closed loop of one caller unless it is changed. A
+// loaded machine does not make the figures void.
 LoadOptions OptionsFor(const TimedServer& server) {
   const ModelSummary model = server.NewClient()->ListModels()->front();
   return {.model = model.name,

@@ -19,7 +19,8 @@
 
 namespace mnemon {
 
-// A toy decoder, and at least `step` per Submit: here time is what is tested.
+// A toy decoder that takes at least `step` per Submit, since these tests are about
+// time.
 class TimedDecoder final : public Decoder {
  public:
   TimedDecoder(std::chrono::milliseconds step, int64_t append_capacity)
@@ -56,7 +57,7 @@ class TimedServer {
  public:
   explicit TimedServer(const TimedServerOptions& options = {})
       : decoder(options.step, options.append_capacity) {
-    // Other tokens of the toy fail on purpose.
+    // Other tokens of the toy fail intentionally.
     ModelFacts facts{.name = "timed",
                      .architecture = "toy",
                      .config_json = "{}",

@@ -264,7 +264,7 @@ class ResumeTests:
             [c.finish is not None for c in chunks].index(True), len(chunks) - 1
         )
 
-    def test_a_lost_stream_goes_on_behind_its_last_token(self):
+    def test_a_lost_stream_goes_on_after_its_last_token(self):
         self.fake.script = [(3, CUT), (0, CUT), (2, CUT)]
         self.expect_whole()
         first, *others = self.fake.requests
@@ -440,7 +440,7 @@ class ResumeTests:
         self.assertEqual(result.prompt.token_count, 3)
         self.assertEqual(result.finish.generated_token_count, ANSWER)
 
-    def test_what_is_lost_behind_the_last_message_is_whole(self):
+    def test_what_is_lost_after_the_last_message_is_whole(self):
         self.fake.script = [(ANSWER, "late")]
         self.expect_whole()
         self.assertEqual(len(self.fake.requests), 1)

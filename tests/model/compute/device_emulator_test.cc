@@ -59,9 +59,9 @@ TEST_F(DeviceEmulator, EveryThreadOfEveryBlockRunsOnce) {
             kSeeds);
 }
 
-// In two rounds each thread writes a number, the same for all in a round, and adds up
-// what all of its block wrote. The second round's sum.
-void SumOfBlock(std::vector<int>& out, bool before, bool behind) {
+// Sum of the second of two rounds, in each of which every thread writes a number, the
+// same for all, and adds up what all of its block wrote.
+void SumOfBlock(std::vector<int>& out, bool before, bool after) {
   int* const shared = SharedInts();
   for (int round = 0; round < 2; ++round) {
     shared[ThreadIndex()] = round == 0 ? 100 : 1;
@@ -70,7 +70,7 @@ void SumOfBlock(std::vector<int>& out, bool before, bool behind) {
     for (int i = 0; i < ThreadCount(); ++i) sum += static_cast<unsigned>(shared[i]);
     if (round == 1) sum *= 1000000;
     Own(out) = static_cast<int>(static_cast<unsigned>(Own(out)) + sum);
-    if (behind) Barrier();
+    if (after) Barrier();
   }
 }
 

@@ -107,7 +107,7 @@ void HashAttend(const CpuOperations& operations, BitHash& hash) {
   hash.Add(blocks);
   const std::vector<float> tables = Drawn(kRow * kPositions + 32, 3);
   const std::vector<float> slopes = {0.5f, 0.01f};
-  // The second begins a few blocks behind the begin of a group.
+  // The second begins a few blocks after the beginning of a group.
   const std::vector<KeyRange> key_ranges = {
       {.blocks = pointers.data(),
        .first = 5,
@@ -183,16 +183,16 @@ void HashRows(const CpuOperations& operations, BitHash& hash) {
                      .out = {out.data(), kWidth}};
   operations.embed(embed, {});
   hash.Add(out);
-  // In place of a table the head; in place of learned positions sums of two angles.
+  // The head instead of a table; sums of two angles instead of learned positions.
   PackedWeights packed(WeightFormat::kFp32);
   const PlainMatrix part = {.weights = rows.data(), .outputs = 6};
   const MatrixView head = Pack(packed, {&part, 1}, kWidth);
   std::vector<double> angles;
   for (const float f : Drawn(2 * 3 * kWidth, 3)) angles.push_back(f);
-  const int64_t behind = 5;
+  const int64_t after = 5;
   embed.table = nullptr;
   embed.tied = &head;
-  embed.positions = &behind;
+  embed.positions = &after;
   embed.learned = nullptr;
   embed.sinusoid = {.coarse = angles.data(),
                     .fine = angles.data() + 3 * kWidth,

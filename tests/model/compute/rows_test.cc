@@ -41,7 +41,7 @@ TEST_P(RowsTest, Embed) {
   }
 }
 
-// In place of a table, whatever it is packed in, where that rounds nothing.
+// A packed matrix replaces a table in any format that rounds nothing.
 TEST_P(RowsTest, EmbedOfAPackedMatrix) {
   for (const int64_t width : {1, 16, 21, 128, 1100}) {
     if (emulated() && width > 128) continue;
@@ -141,7 +141,7 @@ TEST_P(RowsTest, AppendSaysWhetherAllIsFinite) {
           }
         }
       }
-      // In the share that has it, and in no other.
+      // Found in the share that has it, and in no other.
       value[row - 1] = kNotANumber;
       EXPECT_TRUE(finite({0, 3}));
       EXPECT_FALSE(finite({2, 3}));

@@ -12,7 +12,7 @@ constexpr int64_t kRowWidth = 20;
 constexpr float kTiny = 1e-16f;   // below kSmallest
 constexpr float kFactor = 1e-9f;  // above it, but not its square
 
-// Of both signs.
+// Numbers of both signs.
 std::vector<float> Signed(int64_t count, float size) {
   std::vector<float> values(static_cast<size_t>(count), size);
   for (size_t i = 0; i < values.size(); i += 2) values[i] = -size;

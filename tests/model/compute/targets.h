@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parts that the tests of the kernels share: every target of this machine, drawn
-// numbers, and calls split over workers.
+// Common parts of the tests of the kernels: every target of this machine, random
+// numbers, and calls divided among workers.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct PlainMatrix {
   int64_t outputs = 0;
 };
 
-// One below the other, in the format of `packed`. Where one part has a bias, the others
-// get zeros. `slice` as of PackedWeights::Room.
+// Parts concatenated, in the format of `packed`. If one part has a bias, the others get
+// zeros. `slice`: see PackedWeights::Room.
 inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts,
                        int64_t inputs, int64_t slice = 0) {
   int64_t outputs = 0;
@@ -50,7 +50,7 @@ inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts
   return room;
 }
 
-// All of this machine, the reference too, and the emulated device.
+// All operations of this machine, including the reference, and the emulated device.
 inline std::vector<CpuOperations> AllOperations() {
   std::vector<CpuOperations> all(AllCpuOperations().begin(), AllCpuOperations().end());
   if (CanEmulateDevices()) all.push_back(DeviceOperations());
@@ -63,13 +63,13 @@ class TargetTest : public testing::TestWithParam<std::string> {
     return emulated() ? DeviceOperations() : *FindCpuOperations(GetParam()).value();
   }
   const CpuOperations& reference() const { return ReferenceOperations(); }
-  // Whose bits all others have.
+  // The reference for bits.
   const CpuOperations& best() const { return AllCpuOperations().front(); }
   // Whether it is the emulated device, which takes a thousand times as long.
   bool emulated() const { return GetParam() == DeviceOperations().target; }
 };
 
-// All targets but the reference, and besides them the emulated device.
+// All targets but the reference, plus the emulated device.
 inline std::vector<std::string> TargetsUnderTest() {
   std::vector<std::string> targets = CpuTargets();
   targets.pop_back();

@@ -46,8 +46,8 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// At most `bytes` have come since there were `before`. Not asked of sanitizers, which
-// keep notes about all memory that was ever used.
+// Expects at most `bytes` more than `before`. Not with sanitizers, which keep records
+// of all memory ever used.
 void ExpectResident(int64_t before, int64_t bytes) {
   if (std::getenv("MNEMON_SANITIZED") != nullptr) return;
   EXPECT_LE(ResidentBytes() - before, bytes);
@@ -180,7 +180,7 @@ TEST(ReleasedStates, CostTheirOwnerNothing) {
   }
   const double before = UsedSeconds();
   for (const int32_t slot : slots) arena->Release(slot);
-  // To clean one of them takes longer.
+  // Cleaning one of them takes longer.
   EXPECT_LT(UsedSeconds() - before, 1e-3);
   ASSERT_TRUE(Await([&] { return arena->pools().blocks_recycling() == 0; }));
 }

@@ -70,7 +70,7 @@ TEST(CheckSegments, RefusesWhatIsNot) {
 
 TEST(CheckSegments, TakesDrawsOnlyWhereThereAreAny) {
   Fixture f;
-  const std::vector<int32_t> drawn = {kDrawn}, behind = {0, kDrawn}, unusable = {-2};
+  const std::vector<int32_t> drawn = {kDrawn}, later = {0, kDrawn}, unusable = {-2};
   const auto check = [&](const Segment& segment, bool draws) {
     return CheckSegments({&segment, 1}, kVocab, *f.arena, draws).code();
   };
@@ -79,7 +79,7 @@ TEST(CheckSegments, TakesDrawsOnlyWhereThereAreAny) {
         draws ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument;
     EXPECT_EQ(check({.tokens = drawn}, draws), expected);
     EXPECT_EQ(check({.tokens = ZeroTokens(3), .draw = true}, draws), expected);
-    EXPECT_NE(check({.tokens = behind}, draws), absl::StatusCode::kOk);
+    EXPECT_NE(check({.tokens = later}, draws), absl::StatusCode::kOk);
     EXPECT_NE(check({.tokens = unusable}, draws), absl::StatusCode::kOk);
   }
 }

@@ -37,7 +37,7 @@ TEST(StateSpec, Sizes) {
   EXPECT_EQ(spec.bytes_at(StateSpec::kUnlimited), spec.bytes_at(100));
 }
 
-TEST(StateSpec, EntriesOfAKindLieBehindEachOther) {
+TEST(StateSpec, EntriesOfAKindFollowEachOther) {
   const StateSpec spec{{Fixed({2, 3}), Growing(Growth::kAppend, 5, 100),
                         Growing(Growth::kAppend, 7, 100), Fixed({4}),
                         Growing(Growth::kAppend, 1, 100)}};

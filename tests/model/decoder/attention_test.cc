@@ -179,7 +179,7 @@ class WholeTest : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
   }
-  // Of z [B, T, D].
+  // z [B, T, D].
   Attended AttendedBy(const at::Tensor& z, const ScoreMask& mask) const {
     const auto heads_of = [&](const char* base) {
       return SplitHeads(Linear(z, weights_->Map(base)), kHeads);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a session reads is its own: with canaries in every row and block that it has not
-// written, behind its last token and in what others have given back, every schedule of
-// steps, forks, cuts and ends gives the same bits.
+// written, after its last token and in memory freed by others, every schedule of steps,
+// forks, cuts and ends gives the same bits.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -53,7 +53,7 @@ void RunSchedule(const Case& one, const CpuOperations& operations, WeightFormat 
   BlockRecycler recycler;
   World plain(one.model, weights.views, options);
   World canaries(one.model, weights.views, options);
-  // What is given back lies there until it is taken, or is cleaned behind its back.
+  // Freed memory stays until it is taken, or is cleaned concurrently.
   const bool recycles = format != WeightFormat::kBf16;
   canaries.MakeArena(std::make_shared<CanaryMemory>(MakeHostMemory()),
                      recycles ? &recycler : nullptr);

@@ -70,7 +70,7 @@ std::string ServedName(const testing::TestParamInfo<Served>& info) {
   return variant + "_" + served.target + "_" + NameOf(served.format);
 }
 
-// With weights that bfloat16 can hold, so that both forms see the same ones.
+// The weights fit bfloat16, so that both forms use the same.
 std::unique_ptr<Model> MakeServedModel(const Served& served) {
   std::unique_ptr<Model> model = MakeTestModel(served.model);
   if (served.format == WeightFormat::kBf16) {
@@ -160,7 +160,7 @@ TEST_P(DecoderTest, ContinuesAnImportedCarry) {
 }
 
 // More tokens than the state holds rows of.
-TEST_P(DecoderTest, ContinuesACarryFarBehindItsStart) {
+TEST_P(DecoderTest, ContinuesACarryFarAfterItsStart) {
   if (decoder_->spec().growth() != Growth::kRing) return;
   const int64_t before =
       std::min(decoder_->spec().capacity() + 150, decoder_->spec().max_positions() - 5);

@@ -170,7 +170,7 @@ TEST_P(DeviceDecoderTest, ImportsTheSameState) {
 TEST_P(DeviceDecoderTest, AStateThatIsNotFiniteIsNotKept) {
   const auto& [name, model, format] = GetParam();
   constexpr int32_t kBad = 1;
-  // To an RMS norm what is too large to be squared is nothing.
+  // An RMS norm turns what is too large to be squared into zero.
   const bool squared = model.head.norm.kind == Norm::Kind::kRms;
   const float bad = squared ? HUGE_VALF : 3e38f;
   for (size_t i = 0; i < weights_.views.size(); ++i) {

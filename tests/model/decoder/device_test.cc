@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// On another device than the CPU every architecture computes what it computes on the
-// CPU, and no tensor stays behind: an operation across devices throws there.
+// Every architecture computes the same on another device as on the CPU, and no tensor
+// stays on the CPU: an operation across devices throws.
 #include "model/sequence/device.h"
 
 #include <string>
@@ -82,8 +82,8 @@ std::vector<std::pair<std::string, at::Tensor>> Gradients(
   return gradients;
 }
 
-// In float64: fast weights divide by sums that may be close to zero, and in float32 the
-// two devices' rounding, 2e-4 on an H100, could hide a mistake.
+// Uses float64: fast weights divide by sums that may be close to zero, and in float32
+// the two devices' rounding, 2e-4 on an H100, could hide a mistake.
 TEST_P(DeviceTest, GradientsAndDropout) {
   const at::Tensor tokens = RandomTokens(GetParam(), 2, kTime + 1);
   const at::Device device = AcceleratorForTests();

@@ -19,8 +19,8 @@ struct DrawnWeights {
     for (const TensorShape& tensor : tensors) {
       int64_t count = 1;
       for (const int64_t size : tensor.shape) count *= size;
-      // From -0.25 to 0.25, but for the last gain: so that logits are far enough apart
-      // for what is sampled to depend on them.
+      // From -0.25 to 0.25, except the last gain, so that logits differ enough for
+      // samples to depend on them.
       const float unit =
           tensor.name == names::Weight(names::kNorm) ? 0x1p-21f : 0x1p-25f;
       std::vector<float>& some = floats.emplace_back(static_cast<size_t>(count));

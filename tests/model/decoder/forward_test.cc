@@ -196,7 +196,7 @@ TEST_P(CarryTest, MasksAndMapsOfTheNotebookAreForEncoders) {
   }
 }
 
-// The second call begins behind `first` tokens and has their keys, too.
+// The second call begins after `first` tokens and also has their keys.
 TEST_P(CarryTest, MapsShowWhatEachPositionSees) {
   constexpr int64_t kFirst = 3, kSecond = 4;
   const ForwardOptions options{.maps = AttentionMaps::kUsed};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kGradientBatch = 2;
 constexpr int64_t kGradientTime = 10;
-// Of finite differences; below the 1e-6 that normalisers of fast weights add.
+// Step of finite differences; below the 1e-6 that normalisers of fast weights add.
 constexpr double kStep = 1e-7;
 
 using Gradients = std::map<std::string, at::Tensor>;

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 STEPS = 10
-# Instructions of one step, XS, one session, 120 to 130 tokens behind it. A tenth of those
+# Instructions of one step, XS, one session, after 120 to 130 tokens. A tenth of those
 # of fast_weights replace small numbers of the state by zero (docs/numerics.md).
 COUNTS = {"causal": 247993, "fast_weights": 240503, "feedback_shared": 251634}
 MORE, LESS = 1.03, 0.90

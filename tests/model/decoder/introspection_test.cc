@@ -99,7 +99,7 @@ class IntrospectionTest : public testing::TestWithParam<Viewed> {
             .tokens = tokens,
             .introspection = introspection};
   }
-  // Logits behind the last token of each segment.
+  // Logits after the last token of each segment.
   std::vector<float> MustStep(std::span<const Segment> segments,
                               Decoder* decoder = nullptr) {
     if (decoder == nullptr) decoder = decoder_.get();
@@ -147,7 +147,7 @@ TEST_P(IntrospectionTest, ChangesNoBit) {
     Introspection all = All();
     EXPECT_EQ(MustStep(viewed, token, &all), expected);
   }
-  // In one step, with one beside it that does not ask, and that has several tokens.
+  // One step with another segment that does not ask, and has several tokens.
   arena_->Reset(plain);
   arena_->Reset(viewed);
   const int32_t other = MustAcquire();
@@ -197,7 +197,7 @@ TEST_P(IntrospectionTest, ReadsAreTheWeightsOfTheSequenceForm) {
   }
 }
 
-// Of fast weights: as the arena has them, and as the sequence form computes them.
+// Compared with the fast weights in the arena and in the sequence form.
 TEST_P(IntrospectionTest, NormsAreThoseOfTheFastWeights) {
   if (attends()) return;
   const int32_t slot = MustAcquire();

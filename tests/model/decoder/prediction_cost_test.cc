@@ -238,7 +238,7 @@ TEST(PredictionPieces, DivideARowThatTakesMore) {
   }
 }
 
-// With any number of workers, and in any batch.
+// Holds for any number of workers, and in any batch.
 TEST(PredictionPieces, OfADividedRowGiveItsNumbers) {
   for (const ModelConfig& config : ModelsOfLargeRows()) {
     const Predictor::Input input = InputOf(config, 1, 2, AttentionMaps::kNotebook);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Steps, forks, cuts and restored states at random, in two worlds at once, which must
-// give the same bits.
+// Random steps, forks, truncations and restores in two worlds at once, which must give
+// the same bits.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct World {
   }
 };
 
-// Does the same in both worlds, whose decoders are the same but for how they compute.
+// Does the same in both worlds, whose decoders differ only in how they compute.
 class RandomSchedule {
  public:
   RandomSchedule(World& one, World& other, uint64_t seed)
@@ -58,7 +58,7 @@ class RandomSchedule {
   StateArena& arena() { return *worlds_[0]->arena; }
   bool ring() { return arena().spec().growth() == Growth::kRing; }
 
-  // Calls one(arena) of both worlds.
+  // Calls one(arena) for both worlds.
   template <class One>
   void Both(const One& one) {
     for (World* world : worlds_) one(*world->arena);
@@ -96,7 +96,7 @@ class RandomSchedule {
     Acquire();
     Both([&](StateArena& arena) { EXPECT_TRUE(arena.Fork(from, slots_.back()).ok()); });
   }
-  // Computes some more and goes back: by a kept state, or by cutting.
+  // Computes some tokens and goes back: by a kept state, or by truncation.
   void Cut(int32_t slot) {
     const int64_t length = arena().length(slot);
     if (arena().spec().growing() && !ring() && arena().spec().fixed_elements() == 0) {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
 
-// In a process of its own.
+// Runs in a process of its own.
 [[noreturn]] void StepUnderWatch(const ModelConfig& config, const std::string& target,
                                  int32_t sessions) {
   const std::unique_ptr<Model> model = MakeTestModel(config);
@@ -86,7 +86,7 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
     const bool allocated = (CountAllocationsOfThread() - before).calls > 0;
     return allocated ? kAllocated : locked ? kLocked : 0;
   };
-  // At the end of a block; at the beginning, of models that end before.
+  // Start at the end of a block, or at the beginning for models that end before it.
   const int64_t begin = spec.max_positions() > kBlockPositions ? kBlockPositions : 0;
   for (int64_t i = 0; i < begin; ++i) step();
   arena->pools().FreeBlocks(kBlocks);

@@ -27,7 +27,7 @@ struct Hashes {
   WeightFormat format;
   uint64_t logits, text;
 };
-// Of the families that the revision began with, and of those that came to it.
+// Hashes of the families that the revision started with, and of those added later.
 constexpr Hashes kHashes[] = {
     {WeightFormat::kFp32, 13901607060325091703ull, 9395774841679125157ull},
     {WeightFormat::kBf16, 12563424020583939217ull, 9513365787037637575ull},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The models that the property tests run over: every variant of every architecture,
-// with weights that hide nothing (no table at zero, no two layers alike).
+// The models of the property tests: every variant of every architecture, with weights
+// that hide nothing (no table at zero, no two layers alike).
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@
 namespace mnemon {
 
 std::vector<ModelConfig> AllVariants();
-// Those that a carry continues, and those that take whole sequences.
+// Variants that a carry continues, and variants that take whole sequences.
 std::vector<ModelConfig> AutoregressiveVariants();
 std::vector<ModelConfig> EncoderKindVariants();
 bool Autoregressive(const ModelConfig& config);
 // "feedback_0": the architecture and the index among its variants.
 std::string VariantName(const testing::TestParamInfo<ModelConfig>& info);
 
-// Gradients off.
+// Gradients are off.
 std::unique_ptr<Model> MakeTestModel(const ModelConfig& config, uint64_t seed = 1);
 std::unique_ptr<Model> MakeTestModel(const ModelDescription& model, uint64_t seed = 1);
 
@@ -33,12 +33,12 @@ at::Tensor RandomTokens(const ModelConfig& config, int64_t batch, int64_t time,
 at::Tensor RandomTokens(const ModelDescription& model, int64_t batch, int64_t time,
                         uint64_t seed = 1);
 
-// Of a tensor as above, row by row.
+// The ids of such a tensor, row by row.
 std::vector<int32_t> Ids(const at::Tensor& tokens);
 
 at::Generator MakeGenerator(uint64_t seed);
 
-// Of `time` tokens, how many give the same logits in any segmentation: all but for
+// How many of `time` tokens give the same logits in any segmentation: all except for
 // whole segments (Attention), which are part of the function as soon as a query sees
 // more than its window.
 int64_t SegmentationFree(const ModelDescription& model, int64_t time);
@@ -47,7 +47,7 @@ int64_t SegmentationFree(const ModelConfig& config, int64_t time);
 // Forward that must succeed.
 ForwardResult MustForward(const Model& model, const at::Tensor& tokens,
                           const Carry& carry = {}, const ForwardOptions& options = {});
-// In consecutive pieces of these lengths, logits joined.
+// Forward over consecutive pieces of these lengths, with logits concatenated.
 ForwardResult MustForwardInPieces(const Model& model, const at::Tensor& tokens,
                                   const std::vector<int64_t>& lengths,
                                   Carry carry = {});

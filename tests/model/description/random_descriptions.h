@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models that no family has: blocks of any kind in any order, each with heads and
-// widths of its own. Property tests run over them beside the variants of the
+// Models that no family has: blocks of any kind in any order, each with its own heads
+// and widths. Property tests run over them in addition to the variants of the
 // architectures.
 #pragma once
 
@@ -20,7 +20,7 @@ enum class RandomKind {
 // The same for the same seed on every machine. CheckDescription accepts it.
 ModelDescription RandomDescription(RandomKind kind, uint64_t seed);
 
-// Some of each kind; of the last one only where `whole` is set.
+// Some of each kind; kWhole only if `whole` is set.
 std::vector<ModelDescription> RandomDescriptions(bool whole);
 
 }  // namespace mnemon

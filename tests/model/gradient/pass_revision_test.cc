@@ -15,7 +15,7 @@ namespace mnemon {
 namespace {
 
 constexpr int kHashedRevision = 3;
-// Of the families that the revision began with, and of those that came to it.
+// Hashes of the families that the revision started with, and of those added later.
 constexpr uint64_t kHash = 1137654158042123841ull, kLaterHash = 15153852631897714528ull;
 constexpr std::string_view kLater[] = {"llama"};
 

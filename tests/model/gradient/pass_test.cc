@@ -24,8 +24,9 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kBatch = 5;
-// Of weights for which float32 is well-conditioned: no pre-activation so near 0 that
-// its sign is rounding, no sum of features near the 1e-6 that is added to it.
+// Seed of weights for which float32 is well-conditioned: no pre-activation so near 0
+// that rounding determines its sign, no sum of features near the 1e-6 that is added to
+// it.
 constexpr uint64_t kSeed = 6;
 
 // The weights of a model in a flat buffer.
@@ -63,7 +64,7 @@ std::vector<Real> ValuesOf(Model& model, const Flat& flat) {
 
 constexpr uint64_t kMaskKey = 9;
 
-// Of which one in seven does not count.
+// One target in seven does not count.
 at::Tensor SomeTargets(const ModelDescription& model, int64_t time, uint64_t seed) {
   at::Tensor targets = RandomTokens(model, kBatch, time, seed);
   for (int64_t i = 3; i < targets.numel(); i += 7) targets.view(-1)[i] = -1;
@@ -122,7 +123,7 @@ struct PassCase {
   ModelDescription model;
   std::string name;
   bool larger = false;
-  // In float32: random models are not chosen to be well-conditioned.
+  // For float32: random models are not chosen to be well-conditioned.
   double tolerance = 3e-5;
 
   friend void PrintTo(const PassCase& one, std::ostream* out) { *out << one.name; }
@@ -310,7 +311,7 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
   }
 }
 
-// In whatever weight it is: a run that diverges must not go on.
+// A NaN in any weight is found: a run that diverges must not continue.
 TEST_P(PassTest, ANaNReachesLossOrGradients) {
   if (GetParam().larger) return;  // a pass for each weight
   const auto weights = ValuesOf<float>(*model_, flat_);
@@ -420,7 +421,7 @@ TEST_P(PassTest, PartsOfABatchAddUpToItsBits) {
   }
 }
 
-// The first variant of each architecture with a memory, wider, at 512 tokens behind 512
+// The first variant of each architecture with a memory, wider, at 512 tokens after 512
 // others.
 std::vector<PassCase> LongCases() {
   std::vector<PassCase> cases;
@@ -437,7 +438,7 @@ std::vector<PassCase> LongCases() {
 class LongPassTest : public PassTest {
  protected:
   LongPassTest() {
-    // Of a million pre-activations some would have a sign that is rounding.
+    // Rounding would determine the sign of some of a million pre-activations.
     c10::AutoGradMode no_graph(false);
     model_->Visit([](const std::string& name, at::Tensor& weight) {
       if (name.ends_with("ff.in.bias")) weight.add_(6);

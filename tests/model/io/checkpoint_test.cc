@@ -320,7 +320,7 @@ TEST_F(CheckpointTest, Int8WeightsHaveTheIdentityOfTheirSource) {
   // Programs from before refuse it for its version.
   EXPECT_EQ(nlohmann::json::parse(tmp_.Get("c/manifest.json"))["format_version"], 2);
 
-  // Of another model: its configuration or its tokenizer.
+  // From another model: its configuration or its tokenizer.
   content["tokenizer.json"] = "{ }";
   ASSERT_TRUE(WriteCheckpoint(Dir(), content, source).ok());
   ExpectRefused(absl::StatusCode::kDataLoss, "source model_id " + source.model_id);

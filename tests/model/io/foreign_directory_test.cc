@@ -91,7 +91,7 @@ class ForeignDirectory : public testing::Test {
     return LoadServedModel(dir, options);
   }
   std::string Fault() const { return std::string(Load(Dir()).status().message()); }
-  // Of the first tokens of a session.
+  // Logits of the first tokens of a session.
   static std::vector<float> Logits(const ServedModel& model) {
     const auto arena = *StateArena::Create(model.decoder->spec(), {.slots = 1});
     const std::vector<int32_t> tokens = {1, 5, 3, 8};
@@ -137,7 +137,8 @@ TEST_F(ForeignDirectory, WiderFloatsAreTheSameModel) {
   EXPECT_EQ(Logits(*model), Expected());
 }
 
-// Of bfloat16 no number is kept in more bytes but those of norms, and none twice.
+// Numbers in bfloat16 take no more bytes in memory, except those of norms, and none is
+// kept twice.
 TEST_F(ForeignDirectory, AnEmbeddingOfBf16StaysSo) {
   config_["vocab_size"] = 1600;
   for (const bool tied : {false, true}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GGUF files as tests want them: sound ones, and those with any field wrong.
+// GGUF files for tests: valid ones, and ones with any field wrong.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ inline std::string GgufString(std::string_view text) {
   return RawBytes(uint64_t{text.size()}) + std::string(text);
 }
 
-// A file image of version 3, whose parts stand one behind the other as they were added.
+// A file image of version 3; its parts follow each other in the order in which they
+// were added.
 class GgufImage {
  public:
-  // `value`: the bytes behind the number of the type.
+  // `value`: the bytes after the number of the type.
   GgufImage& Key(std::string_view key, uint32_t type, const std::string& value) {
     ++keys_;
     values_ += GgufString(key) + RawBytes(type) + value;
@@ -49,7 +50,7 @@ class GgufImage {
   GgufImage& Floats(std::string_view key, const std::vector<float>& values) {
     return Numbers(key, 6, values);
   }
-  // `shape`: the fastest last, as elsewhere. At `offset` where one is given.
+  // `shape`: the fastest last, as elsewhere. At `offset` if one is given.
   GgufImage& Tensor(std::string_view name, const std::vector<int64_t>& shape,
                     uint32_t type, std::string_view data, int64_t offset = -1) {
     ++tensors_;

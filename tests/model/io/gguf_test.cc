@@ -188,7 +188,7 @@ TEST(Gguf, FaultsNameTheKeyOrTheTensor) {
       {GgufImage().Tensor("t", {-1}, 0, data).Build(), "a dimension of 1844674"},
       {GgufImage().Tensor("t", {kLarge, 4}, 0, data).Build(), "too large"},
       {GgufImage().Tensor("t", {kLarge}, 0, data).Build(), "are too many"},
-      {GgufImage().Tensor("t", {kLarge / 64, 32}, 8, data).Build(), "ends behind byte"},
+      {GgufImage().Tensor("t", {kLarge / 64, 32}, 8, data).Build(), "ends after byte"},
       {GgufImage().Tensor("t", {4}, 10, data).Build(),
        "tensor 't': type Q2_K is not supported; supported: F32, F16, BF16, Q4_0"},
       {GgufImage().Tensor("t", {4}, 99, data).Build(),
@@ -196,10 +196,10 @@ TEST(Gguf, FaultsNameTheKeyOrTheTensor) {
       {GgufImage().Tensor("t", {2, 33}, 8, data).Build(),
        "rows of 33 numbers are no blocks of 32 as Q8_0 has them"},
       {GgufImage().Tensor("t", {4}, 0, data, 8).Build(),
-       "offset 8 is no multiple of 32"},
-      {GgufImage().Tensor("t", {4}, 0, data, kLarge).Build(), "its data ends behind"},
+       "offset 8 is not a multiple of 32"},
+      {GgufImage().Tensor("t", {4}, 0, data, kLarge).Build(), "its data ends after"},
       {GgufImage().Tensor("t", {4}, 0, data, -32).Build(), ""},
-      {GgufImage().Tensor("t", {17}, 0, data).Build(), "its data ends behind byte"},
+      {GgufImage().Tensor("t", {17}, 0, data).Build(), "its data ends after byte"},
       {GgufImage().Tensor("t", {16}, 0, data).Tensor("u", {4}, 0, data, 32).Build(),
        "tensor 'u': its data overlaps that of 't'"},
       {GgufImage().Tensor("t", {4}, 0, data).Tensor("t", {4}, 0, data).Build(),
@@ -215,7 +215,7 @@ TEST(Gguf, FaultsNameTheKeyOrTheTensor) {
 }
 
 TEST(GgufRope, FindsWhatTheFactorsWereMadeOf) {
-  // Of Llama 3.2, to float32's precision.
+  // Factors of Llama 3.2, to float32 precision.
   std::vector<float> factors;
   for (int i = 0; i < 32; ++i) {
     const double wavelength = 2 * M_PI * std::pow(5e5, i / 32.0);

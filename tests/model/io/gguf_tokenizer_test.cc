@@ -36,7 +36,7 @@ struct TokenizerCase {
 
 std::string PrintToString(const TokenizerCase& one) { return one.name; }
 
-// By keys of a GGUF file, as its tokenizer.json says it.
+// Keys of a GGUF file for the tokenizer of its tokenizer.json.
 std::string ImageOf(const json& tokenizer, const char* pre) {
   std::map<int64_t, std::string> by_id;
   std::map<int64_t, int32_t> types;

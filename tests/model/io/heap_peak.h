@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The bytes that the program itself asks for: resident memory also counts what an
-// allocator keeps and what a sanitizer writes beside every byte.
+// Bytes that the program itself requests: resident memory also counts what an allocator
+// keeps and the shadow of a sanitizer.
 #pragma once
 
 #include <cstdint>
 
 namespace mnemon {
 
-// From StartHeapPeak on, HeapPeak returns how much more was allocated at once by
-// operator new than at the start, at its usable size. Threads may allocate meanwhile;
-// one thread asks.
+// HeapPeak returns the largest amount allocated by operator new since StartHeapPeak, in
+// usable sizes, minus what was allocated then. Threads may allocate meanwhile; one
+// thread asks.
 void StartHeapPeak();
 int64_t HeapPeak();
 

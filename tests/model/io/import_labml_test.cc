@@ -206,7 +206,7 @@ TEST(ImportLabml, BadConfigsAreNamed) {
       AllOf(HasSubstr("'decoder'"), HasSubstr("feedback_kv"), HasSubstr("encoder")));
   EXPECT_THAT(with("transformer", "architecture", "x\ny"), HasSubstr("'x\\x0ay'"));
   EXPECT_THAT(with("transformer", "architecture", nullptr), HasSubstr("is missing"));
-  EXPECT_THAT(with("transformer", "architecture", 5), HasSubstr("is no string"));
+  EXPECT_THAT(with("transformer", "architecture", 5), HasSubstr("is not a string"));
   EXPECT_THAT(with("transformer", "d_model", nullptr),
               HasSubstr("missing key d_model"));
   EXPECT_THAT(with("transformer", "heads", 2.0), HasSubstr("heads"));

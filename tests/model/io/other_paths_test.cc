@@ -208,7 +208,7 @@ TEST_F(OtherPaths, DirectoriesOfOthersAreNamed) {
   fs::create_directory(tmp_.Path("other/checkpoint-500"));
   fs::create_directory(tmp_.Path("other/checkpoint-1000"));
   EXPECT_THAT(Fault("other"), HasSubstr("/other/checkpoint-1000'"));
-  // With a configuration, without its weights.
+  // A configuration without its weights.
   fs::remove(tmp_.Path("hf/model.safetensors"));
   tmp_.Put("hf/tf_model.h5", "x");
   EXPECT_THAT(Fault("hf"), HasSubstr("holds 'tf_model.h5' but no model.safetensors"));

@@ -17,8 +17,8 @@ namespace {
 
 using testing::ElementsAreArray;
 
-// Float32 tensors of these sizes, and behind the first one of int64, whose bytes are
-// not finite as floats.
+// Float32 tensors of these sizes, and after the first one of int64, whose bytes are not
+// finite as floats.
 constexpr int64_t kSizes[] = {700, 0, 1, 256, 1300};
 constexpr int64_t kInts = 3;
 

@@ -24,7 +24,7 @@ class WayTunerTest : public testing::Test {
     return way;
   }
 
-  // Of `count` steps, those that went the other way.
+  // Number of `count` steps that went the other way.
   int Others(int count, int64_t rows, int64_t other, int64_t by_operation,
              Way alternative = Way::kByHead) {
     int others = 0;

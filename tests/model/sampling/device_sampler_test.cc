@@ -27,7 +27,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 TEST(DeviceNumbers, AreThoseOfTheCpu) {
   Draws draws(3);
   for (int round = 0; round < 100000; ++round) {
-    // Of any length.
+    // Totals of any length.
     const uint64_t total = draws.Bits() >> draws.Below(64), random = draws.Bits();
     const float share = draws.OneOf(
         {0.0f, 1.0f, std::ldexp(1.0f, -draws.Below(150)),
@@ -140,7 +140,7 @@ int32_t AsOnDevice(const absl::StatusOr<int32_t>& token) {
 
 std::vector<int32_t> DrawnTokens(Draws& draws, size_t most, size_t vocab) {
   std::vector<int32_t> tokens(static_cast<size_t>(draws.Below(most)));
-  // Of few different ones, or of many.
+  // Few different tokens, or many.
   const size_t among = draws.Often(2) ? std::min<size_t>(vocab, 4) : vocab;
   for (int32_t& token : tokens) token = draws.Below(among);
   return tokens;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Logits and parameters of every kind, extreme ones and ties among them, drawn from a
-// seed.
+// Random logits and parameters of every kind, including extreme ones and ties.
 #pragma once
 
 #include <cmath>

@@ -193,7 +193,7 @@ TEST(Sample, TopPKeepsTheSmallestSetThatReachesP) {
 }
 
 TEST(Sample, TopPComesAfterTopK) {
-  // Of the two that top-k keeps, the first has 2/3.
+  // The first of the two that top-k keeps has 2/3.
   const float half = std::log(0.5f);
   const std::vector<float> logits = {3 * half, half, 2 * half, 3 * half};
   EXPECT_THAT(Support(logits, {.top_k = 2, .top_p = 0.6}), ElementsAre(1));
@@ -236,10 +236,10 @@ TEST(Sample, CutsApplyToWhatTheOnesBeforeHaveKept) {
   // Typical sampling drops the most likely token; then 1/4 is the most likely.
   EXPECT_THAT(Support(logits, {.min_p = 0.6, .typical_p = 0.2}), ElementsAre(1));
   EXPECT_THAT(Support(logits, {.min_p = 0.4, .typical_p = 0.76}), ElementsAre(0, 1));
-  // Of 1/2 and 1/4, which typical sampling keeps, the first has 2/3.
+  // Typical sampling keeps 1/2 and 1/4, of which the first has 2/3.
   EXPECT_THAT(Support(logits, {.top_p = 0.6, .typical_p = 0.74}), ElementsAre(0));
   EXPECT_THAT(Support(logits, {.top_p = 0.7, .typical_p = 0.74}), ElementsAre(0, 1));
-  // Of the two that top-k keeps the entropy is 0.918 bits, information 0.585 and 1.585.
+  // The two that top-k keeps have entropy 0.918 bits, information 0.585 and 1.585.
   EXPECT_THAT(Support(logits, {.top_k = 2, .typical_p = 0.5}), ElementsAre(0));
   // Top-p comes before min-p: of 1/2 .. 1/8 nothing is below 1/5 of 1/2.
   EXPECT_THAT(Support(logits, {.top_p = 0.8, .min_p = 0.2}), ElementsAre(0, 1, 2));
@@ -350,7 +350,7 @@ TEST(Sample, LogitsAreAsBefore) {
   }
 }
 
-// Of a vocabulary so large that the touched tokens alone are compared.
+// The vocabulary is so large that only the touched tokens are compared.
 TEST(Sample, TheLargestIsFoundWhereverItMoves) {
   std::vector<float> logits(200, 0);
   logits[50] = 5;
@@ -411,7 +411,7 @@ TEST(Sample, FrequenciesMatchTheProbabilities) {
       chi_squared += std::pow(seen[i] - p[i] * kDraws, 2) / (p[i] * kDraws);
     }
   }
-  // At most 5 degrees of freedom: beyond 25 lies less than 0.02 %.
+  // At most 5 degrees of freedom: less than 0.02 % exceeds 25.
   EXPECT_LT(chi_squared, 25.0);
 }
 

@@ -33,7 +33,7 @@ std::vector<SamplingParams> Cases() {
   return cases;
 }
 
-// In a process of its own: each case once on each thread.
+// Runs in a process of its own: each case once on each thread.
 [[noreturn]] void SampleUnderWatch(const SamplingOperations& operations, int threads) {
   const std::vector<SamplingParams> cases = Cases();
   const size_t rows = cases.size() * static_cast<size_t>(threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Logits and parameters that between them reach every part of the sampler. Drawn with
-// whole numbers and single roundings, so that every machine has the same.
+// Logits and parameters that together reach every part of the sampler. Drawn with
+// integers and single roundings, so that every machine has the same.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mnemon {
 
-// Sums of four whole numbers: nearly normal, from -15 to 15, with ties.
+// Sums of four integers: nearly normal, from -15 to 15, with ties.
 inline std::vector<float> CaseLogits(size_t vocab, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> logits(vocab);

@@ -75,7 +75,7 @@ void Penalize(const SamplingParams& params, const std::vector<int32_t>& history,
   }
 }
 
-// By binary digits of the share: no product is longer than 128 bits.
+// Uses the binary digits of the share: no product is longer than 128 bits.
 bool Reaches(uint64_t sum, float share, uint64_t total) {
   int exponent = 0;
   const auto digits =

@@ -107,8 +107,8 @@ TEST(BpeTokenizer, MergesTheFirstInTheListFirst) {
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-// By the definition: of all neighbours that may be merged those whose merge stands
-// first, the leftmost, again and again.
+// The definition: repeatedly merges the neighbours whose merge comes first in the list,
+// the leftmost ones first.
 std::vector<std::string> Merged(const Merges& merges, std::string_view word) {
   std::vector<std::string> symbols;
   for (const char c : word) symbols.emplace_back(1, c);
@@ -266,7 +266,7 @@ TEST(BpeTokenizer, WhatIsNotSupportedIsNamed) {
   EXPECT_THAT(fault("/normalizer", nested), HasSubstr("nested too deeply"));
   const json many(100, {{"type", "Digits"}});
   EXPECT_THAT(fault("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", many}}),
-              HasSubstr("comes behind 65 steps, at most 64"));
+              HasSubstr("comes after 65 steps, at most 64"));
 }
 
 TEST(BpeTokenizer, TextThatIsNotUtf8IsRefused) {
@@ -281,7 +281,7 @@ TEST(BpeTrainer, MergesWhatOccursMostOften) {
   const std::string file = trainer.Train(1 + 256 + 6).value();
   const auto made = ParseTokenizer(file).value();
   ASSERT_EQ(made->size(), 1 + 256 + 6);
-  // Of equal counts the pair with the smaller ids.
+  // Among equal counts the pair with the smaller ids.
   const json merges = json::parse(file)["model"]["merges"];
   EXPECT_EQ(merges[0], json({"l", "o"}));
   EXPECT_EQ(merges[1], json({"lo", "w"}));

@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Families, JinjaGolden,
                                          "gemma"),
                          [](const auto& family) { return family.param; });
 
-// Of all folders with cases that there are.
+// Covers all folders with cases.
 TEST(Jinja, ConversationsOfTheLargeDataBecomeTheTextOfJinja2) {
   const char* const more = std::getenv("MNEMON_TEST_DATA");
   if (more == nullptr) GTEST_SKIP() << "MNEMON_TEST_DATA is not set";

@@ -26,7 +26,7 @@ Result Stopped(const std::vector<std::string>& strings,
   return result;
 }
 
-// By the definition: the string whose last byte comes first, the longest of those.
+// The definition: the string whose last byte comes first, the longest of those.
 Result Slow(const std::vector<std::string>& strings, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::optional<std::string> best;

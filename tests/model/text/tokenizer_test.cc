@@ -130,7 +130,7 @@ TEST(CharTokenizer, TheModelsWayIsInItsFile) {
     EXPECT_EQ(WithUnknownCharacters(**parsed, UnknownCharacters::kRefuse)->ToJson(),
               refusing->ToJson());
   }
-  // To say what is the default is no fault.
+  // The default may be given explicitly.
   const auto parsed = ParseTokenizer(
       R"({"version":"1.0","model":{"type":"Char","unknown_characters":"refuse",
           "vocab":{"a":0,"b":1}}})");

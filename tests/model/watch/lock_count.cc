@@ -9,7 +9,7 @@
 namespace mnemon {
 namespace {
 
-// Of the initial-exec model: no allocation at the first use.
+// Thread-local storage of the initial-exec model does not allocate on first use.
 thread_local int64_t locks __attribute__((tls_model("initial-exec"))) = 0;
 
 }  // namespace

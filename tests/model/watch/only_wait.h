@@ -17,8 +17,8 @@
 
 namespace mnemon {
 
-// From here on any system call of this thread but those of waiting and of ending kills
-// the process: SIGSYS. False: there is no such filter.
+// Makes any further system call of this thread, except those for waiting and for
+// ending, kill the process with SIGSYS. Returns false if there is no such filter.
 inline bool OnlyWait() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -31,7 +31,7 @@ inline bool OnlyWait() {
          syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }
 
-// Likewise for all threads of a pool, this one included.
+// The same for all threads of a pool, including this one.
 inline bool OnlyWait(ThreadPool& pool) {
   std::atomic<bool> all = true;
   pool.Run(

@@ -147,7 +147,7 @@ TEST_F(PoolTurnsTest, APauseMayKeepTheTurn) {
     }
     turns.Leave(slow);
   });
-  // Until it has the turn with the other behind it, having used less.
+  // Until it has the turn with the other waiting after it, having used less.
   const auto owed = [&] {
     while (turns.Patience(fast).count() == 0) Work(fast, milliseconds(1));
   };

@@ -71,7 +71,7 @@ class Sleepers : public testing::Test {
     server_ = std::make_unique<ToyServer>(ToyState::kFixed, options);
   }
   Engine& engine() { return *server_->engine; }
-  // With a turn, so that the store has something of it.
+  // Makes a turn, so that the store has something of it.
   void Make(const std::string& id, std::optional<milliseconds> ttl,
             const std::string& request_id = "") {
     CreateSessionRequest create{.id = id, .request_id = request_id};
@@ -109,7 +109,7 @@ class Sleepers : public testing::Test {
     return snapshot.ok() ? snapshot->tokens : std::vector<int32_t>();
   }
 
-  // On a thread of its own, which ends before the engine.
+  // Runs on a separate thread, which ends before the engine.
   template <class Work>
   auto Begin(Work work) {
     const auto task =
@@ -124,7 +124,7 @@ class Sleepers : public testing::Test {
   std::vector<std::future<void>> threads_;
 };
 
-// Of many that sleep, whoever asks for them: others fall asleep again.
+// Many sessions sleep: when some are read, others fall asleep again.
 TEST_F(Sleepers, ReadersWakeNoMoreThanThereIsRoomFor) {
   Start();
   ASSERT_NO_FATAL_FAILURE(MakeMany());
@@ -251,7 +251,7 @@ TEST_F(Sleepers, ExportsCountUntilTheyAreRead) {
   EXPECT_TRUE(take().ok());
 }
 
-// Of a snapshot that a record names no more, where that record is lost.
+// A snapshot that is no longer named by a record, after that record is lost.
 TEST_F(Sleepers, ASnapshotWhoseRecordIsLostGoesWithTheNextOne) {
   Start();
   Make("a", std::nullopt);

@@ -67,7 +67,7 @@ TEST_P(SnapshotRest, MuchThatIsNewIsWrittenAtOnce) {
   EXPECT_TRUE(AwaitSnapshots(stored, 1));
   Turn(stored, "s", 40);
   EXPECT_EQ(Snapshots(stored), 1);
-  // Of a prompt, too, behind which no token is the 64th of a part.
+  // The same for a prompt after which no token is the 64th of a part.
   const Outcome long_prompt = stored.server->Run(Ask(Tokens(40, 1), 3, "s"));
   ASSERT_TRUE(long_prompt.status.ok()) << long_prompt.status;
   EXPECT_TRUE(AwaitSnapshots(stored, 2));
@@ -90,7 +90,7 @@ TEST_P(SnapshotRest, WhereStatesAreManyThereIsNone) {
   StoredServer stored(Path(), GetParam(),
                       {.state_bytes = 1 << 13, .snapshot_rest = std::chrono::hours(1)},
                       128);
-  // Of each session the second turn follows the first one.
+  // The second turn of each session follows its first.
   for (int made = 0; Snapshots(stored) <= made; ++made) {
     ASSERT_LT(made, 2000);
     const std::string id = StrCat("s", made);

@@ -88,7 +88,7 @@ TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
   for (const int durable : {0, 1}) {
     EXPECT_EQ(ReasonOf(ends[durable].status), ReasonFor(fault)) << ends[durable].status;
   }
-  // At the other level the end alone waits for a sync.
+  // At the other level only the end waits for a sync.
   EXPECT_LT(ends[1].tokens.size(), 900u);
   ASSERT_TRUE(ends[2].status.ok()) << ends[2].status;
   EXPECT_EQ(ends[2].tokens,

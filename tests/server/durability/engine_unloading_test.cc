@@ -36,7 +36,7 @@ class EngineUnloading : public StoreFixture,
   }
 };
 
-// Of histories four times what memory has room for.
+// Histories four times as large as memory.
 TEST_P(EngineUnloading, MoreHistoriesThanMemory) {
   constexpr int kSessions = 160;
   // What a session remembers of its calls stays, too.

@@ -17,7 +17,7 @@ struct Deleted {
   bool rest = false;
 };
 
-// With one who waits for the deletion and two who wait for what was gathered.
+// One waits for the deletion, and two for what was gathered.
 Deleted Delete(JournalStanding& standing) {
   Deleted deleted;
   deleted.deleters.resize(1);

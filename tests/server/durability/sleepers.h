@@ -24,7 +24,7 @@ inline Engine::Options Narrow(ToyState state, int64_t resting) {
   return {.memory_bytes = CallBytes(state) + resting, .call_bytes = CallBytes(state)};
 }
 
-// Has the `count` sessions that can sleep do so, among others that then go.
+// Makes `count` sessions sleep by creating others that are then deleted.
 inline void PutToSleep(Engine& engine, int64_t count = 1) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int made = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An engine over a toy decoder whose sessions lie in a store, and what is left of it
-// when the process is killed or power fails.
+// An engine over a toy decoder with a store of sessions, and what is left of it when
+// the process is killed or power fails.
 #pragma once
 
 #include <chrono>
@@ -33,10 +33,10 @@ struct StoredServer {
 
   Engine& engine() { return *server->engine; }
 
-  // What a killed process would leave now.
+  // Copies what a killed process would leave now.
   void CopyAfterKill(const std::string& to) const {
     namespace fs = std::filesystem;
-    // The store's threads go on: a file may vanish while the folder is copied.
+    // The store's threads continue: a file may vanish while the folder is copied.
     std::error_code vanished;
     for (int tries = 0; tries < 100; ++tries) {
       fs::copy(path, to, fs::copy_options::recursive, vanished);
@@ -87,8 +87,8 @@ absl::Status StatusOf(const absl::StatusOr<T>& answer) {
   return answer.status();
 }
 
-// What `ask` returns, asked again while it is refused for want of memory: such a
-// refusal says that it may be.
+// Result of `ask`, retried while it is refused for lack of memory: such a refusal
+// allows a retry.
 template <class Ask>
 auto Insist(const Ask& ask) {
   auto answer = ask();

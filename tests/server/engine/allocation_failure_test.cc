@@ -378,7 +378,7 @@ TEST_F(FailingPredictions, OfTheCaller) {
       }
       EXPECT_TRUE(encoder.Run({1, 2}).ok());
     }
-    // With the engine ended, nothing more is called.
+    // Nothing is called after the end of the engine.
     EXPECT_EQ(answer.count(), taken ? 1 : 0);
     if (HasFailure()) FAIL() << "allocation " << n;
   }

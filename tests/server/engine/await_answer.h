@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The answer of an engine's call that is answered later.
+// Waits for the answer of an asynchronous call of an engine.
 #pragma once
 
 #include <chrono>

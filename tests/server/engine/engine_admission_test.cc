@@ -118,7 +118,7 @@ TEST(Admission, APromptWaitsForBlocksThatARunningCallGivesBack) {
   EXPECT_EQ(second.Finish().tokens, Continuation(Tokens(40, 2), 5));
 }
 
-// Of six blocks two calls hold three each. One ends when the other one needs a fourth;
+// Two calls hold three of six blocks each. One ends when the other one needs a fourth;
 // a new call, which needs three, waits until that one has ended too.
 TEST(Admission, APausedCallGetsBlocksBeforeANewOne) {
   ToyServer server = SmallPool(6);
@@ -349,7 +349,7 @@ TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
   server.decoder.Allow(0);
   Reader running(*server.engine, Ask({1}, 40));
   server.decoder.AwaitHeld();
-  // 400 ms of its own behind up to 400 ms of the other.
+  // 400 ms of its own after up to 400 ms of the other.
   GenerateRequest request = Ask({2}, 40);
   request.deadline = server.clock.Now() + milliseconds(300);
   const absl::Status late = Reader(*server.engine, request).status();

@@ -109,7 +109,7 @@ TEST_P(CancelEachState, AfterEveryNumberOfDeliveredTokens) {
 }
 
 // Whoever ends a call may use its session as soon as the end is there.
-TEST_P(CancelEachState, TheEndOfAnEndedCallComesBehindTheHold) {
+TEST_P(CancelEachState, TheEndOfAnEndedCallComesAfterTheHold) {
   for (const int taken : {0, 1, 5, 50}) {
     ToyServer server(GetParam());
     server.CreateSession("s");

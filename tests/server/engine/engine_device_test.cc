@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A decoder that computes and draws behind the engine's back, and fails: the tokens of
-// every session are those of a decoder on the host, whatever ends its calls.
+// A decoder that computes and draws asynchronously, and fails: the tokens of every
+// session are those of a decoder on the host, whatever ends its calls.
 #include <ostream>
 #include <random>
 

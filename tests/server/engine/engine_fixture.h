@@ -57,7 +57,7 @@ inline std::vector<int32_t> Joined(std::vector<int32_t> a,
   return a;
 }
 
-// Memory is given back on other threads.
+// Memory is freed on other threads.
 inline bool AwaitMemory(const Engine& engine,
                         const std::function<bool(const MemoryStats&)>& condition) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -84,7 +84,7 @@ struct ToyServer {
     EXPECT_TRUE(made.ok()) << made.status();
     if (made.ok()) engine = *std::move(made);
   }
-  // A held step must not hold the engine's end.
+  // A held step must not delay the engine's end.
   ~ToyServer() { decoder.AllowAll(); }
 
   void CreateSession(const std::string& id) {
@@ -95,7 +95,7 @@ struct ToyServer {
     return Reader(*engine, request).Finish();
   }
   void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(kPatience)); }
-  // For the engine's thread may be the one that removes what has expired.
+  // The engine's thread may be the one that removes what has expired.
   void AwaitNoState() {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (engine->Stats().state_bytes != 0) {
@@ -116,7 +116,7 @@ struct ToyServer {
     call.Finish();
     AwaitIdle();
   }
-  // Steps that are submitted before one is complete.
+  // Steps submitted before one is complete.
   int64_t ahead() const { return served ? served->most_under_way() - 1 : 0; }
   int64_t Position(const std::string& id) {
     const auto facts = engine->GetSession(id);

@@ -238,7 +238,7 @@ TEST_P(EngineForks, ACheckpointComesBackWhateverCameBetween) {
       "CHECKPOINT_NOT_FOUND");
 }
 
-// Behind a checkpoint a rewind has only what comes after it to compute again.
+// A rewind past a checkpoint recomputes only what comes after the checkpoint.
 TEST_P(EngineForks, ARewindStartsFromTheNearestCheckpoint) {
   server_.CreateSession("a");
   std::vector<int32_t> a;
@@ -256,7 +256,7 @@ TEST_P(EngineForks, ARewindStartsFromTheNearestCheckpoint) {
   Continue("a", a, Tokens(2, 5), 12);
 }
 
-// A checkpoint behind the place where the histories part is of no use.
+// A checkpoint after the place where the histories diverge is of no use.
 TEST_P(EngineForks, ARewindLeavesCheckpointsOfOtherHistoriesAlone) {
   server_.CreateSession("a");
   std::vector<int32_t> a;

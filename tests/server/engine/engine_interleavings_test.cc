@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 16;
 constexpr int64_t kLongest = 300;  // tokens of a history that is still prolonged
 constexpr auto kForEver = std::chrono::hours(24 * 365);
-// Of each kind of state: what MNEMON_INTERLEAVED_SESSIONS says.
+// Sessions per kind of state: MNEMON_INTERLEAVED_SESSIONS.
 int Sessions() {
   if (const char* asked = std::getenv("MNEMON_INTERLEAVED_SESSIONS")) {
     return std::atoi(asked);
@@ -369,7 +369,7 @@ class Interleavings {
     ASSERT_TRUE(begun.ok()) << begun;
     const int64_t way = actor.Draw(16);
     if (way < 5) {
-      // At any moment of the call.
+      // Ends at any moment of the call.
       for (int64_t i = actor.Draw(3); i > 0 && !reader->ended(); --i) reader->Next();
       if (way == 0) {
         ASSERT_TRUE(server_.engine->DeleteSession(log.id).ok());
@@ -379,7 +379,7 @@ class Interleavings {
       }
     }
     const Outcome outcome = reader->Finish();
-    // Of a state that is being read or written elsewhere there may be no room to start.
+    // There may be no room to start if the state is being read or written elsewhere.
     const bool refused = ReasonOf(outcome.status) == "NO_FREE_BLOCKS" &&
                          !outcome.start &&
                          GetErrorDetail(outcome.status)->retry_after.has_value();

@@ -47,7 +47,7 @@ Told Read(Engine& engine, const GenerateRequest& request, size_t at_least = SIZE
 
 class EngineIntrospection : public testing::TestWithParam<ToyState> {
  protected:
-  // Of the tokens from `first` on, the step of the token before each.
+  // For the tokens from `first` on: the step of the token before each.
   std::vector<Introspection> Expected(const std::vector<int32_t>& history, size_t first,
                                       const IntrospectionFields& fields) const {
     const std::vector<Introspection> all =
@@ -75,7 +75,7 @@ TEST_P(EngineIntrospection, IsThatOfTheStepThatMadeTheLogits) {
   }
 }
 
-// Beside calls that do not ask, and behind turns that did not.
+// Beside calls that do not ask, and after turns that did not.
 TEST_P(EngineIntrospection, IsTheSameInAnyTurnBesideOthers) {
   ToyServer server(GetParam());
   server.CreateSession("s");
@@ -139,7 +139,7 @@ TEST_P(EngineIntrospection, AResumedStreamHasItToo) {
     EXPECT_THAT(all, SizeIs(prompt.size() + 25));
     EXPECT_EQ(rest.introspections,
               Expected(all, history.size(), request.introspection));
-    // And once more from its beginning, behind its end.
+    // And once more from its beginning, after its end.
     history.resize(prompt.size());
     if (again) break;
   }

@@ -231,7 +231,7 @@ TEST(EngineQueue, CallsWaitForOneAnotherWithinABound) {
   EXPECT_EQ(server.engine->Stats().queued, 0);
 }
 
-// In use, by the process. (A sanitizer's own heap is not counted.)
+// Heap in use by the process. (A sanitizer's own heap is not counted.)
 size_t HeapBytes() { return mallinfo2().uordblks; }
 
 // Prompts of 4 MiB, which no limit counts once their calls are over.

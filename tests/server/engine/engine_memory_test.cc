@@ -75,8 +75,7 @@ TEST(EngineMemory, PromptsKeptToBeResumedCountAsHistories) {
       *server.engine, [](const MemoryStats& memory) { return memory.histories == 0; }));
 }
 
-// From the start what they can grow to: the memory of as many different tokens as there
-// can be.
+// Their maximum from the start: the memory of as many different tokens as there can be.
 TEST(EngineMemory, CountsOfPenaltiesAreChargedOnceAndExactly) {
   ToyServer server(ToyState::kAppend, {}, 4096);
   const auto now = [&] { return server.engine->Stats().memory.queue; };

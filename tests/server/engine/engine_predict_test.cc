@@ -102,7 +102,7 @@ TEST(EnginePredict, EndsTheLateOnesThatWaited) {
   encoder.predictor.Open();
   EXPECT_TRUE(runs.Await().ok());
   EXPECT_EQ(ReasonOf(late.Await().status()), "DEADLINE_UNREACHABLE");
-  // Nobody waits behind the last one.
+  // Nobody waits after the last one.
   EXPECT_TRUE(last.Await().ok());
   EXPECT_EQ(encoder.predictor.pieces(), 3);
 }

@@ -155,7 +155,7 @@ class EngineResume : public testing::TestWithParam<ToyState> {
     return bytes;
   }
 
-  // A stream of the call that takes up behind `had` tokens, whatever else comes.
+  // A stream of the call that resumes after `had` tokens, whatever else comes.
   std::unique_ptr<Consumer> Attach(const GenerateRequest& request, size_t had,
                                    int64_t prompt_end) {
     while (true) {
@@ -266,7 +266,7 @@ class EngineResume : public testing::TestWithParam<ToyState> {
         consumer->stream().Cancel();
         return false;
       }
-      // Behind an index that the client has received, perhaps an earlier one.
+      // After an index that the client has received, perhaps an earlier one.
       size_t keep = got.tokens.size();
       if (Draw(4) == 0) keep = Draw(keep + 1);
       got.tokens.resize(keep);

@@ -34,7 +34,7 @@ struct ResumersServer : ToyServer {
       : ToyServer(ToyState::kFixedAndAppend, options) {
     CreateSession("s");
   }
-  // All but the last one are over, and that has the stream behind `after`.
+  // All but the last one are over, and the last has the stream after `after`.
   void ExpectTheLastHasIt(std::deque<Reader>& readers, int64_t after) {
     for (size_t i = 0; i + 1 < readers.size(); ++i) {
       EXPECT_EQ(ReasonOf(readers[i].Finish().status), "STREAM_RESUMED") << i;

@@ -64,7 +64,7 @@ TEST(Room, FixedStatesStayWithinTheirBytes) {
     return server.engine->GetSession(StrCat("s", i))->state_size_bytes;
   };
   EXPECT_EQ(state(3), each);
-  // From the memory of a device it has gone to the host's.
+  // It was offloaded from the device to host memory.
   EXPECT_EQ(state(4), server.served ? each : 0);
   EXPECT_EQ(server.engine->Stats().state_bytes, 3 * each);
 }
@@ -107,7 +107,7 @@ TEST(Room, CallsThatDeliverGiveTheirSlotsUp) {
       if (i % 3 == 0) {
         EXPECT_EQ(reader.Finish().tokens, Continuation(state, history, 40));
       } else {
-        // In the middle, or before the first token.
+        // Either in the middle, or before the first token.
         if (i % 3 == 1) reader.stream().Take(7);
         reader.stream().Cancel();
         reader.Finish();

@@ -56,7 +56,7 @@ class Scale : public testing::Test {
     return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
   }
 
-  // Of some calls, the median in seconds of processor time.
+  // Median processor time of some calls in seconds.
   template <class Operation>
   static double Median(const Operation& operation) {
     std::vector<double> seconds;

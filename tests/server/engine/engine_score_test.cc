@@ -27,8 +27,8 @@ Scores Score(Engine& engine, const ScoreRequest& request, const Parts& parts) {
   return scorer.Finish();
 }
 
-// By the definition: the history computed one token at a time to a decoder of its own;
-// the scores of the tokens from `from` on.
+// The definition: scores of the tokens from `from` on, with the history computed token
+// by token by a separate decoder.
 std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& history,
                                 size_t from, const CandidateChoice& choice) {
   ToyDecoder decoder(state);

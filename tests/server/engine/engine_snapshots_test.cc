@@ -122,7 +122,7 @@ TEST_P(EngineSnapshots, AreProvenByAReplay) {
 }
 
 // An image holds what the next token sees: of what comes before, a ring has not all.
-// Of which there is news while it runs, every second.
+// It reports progress every second while it runs.
 TEST_P(EngineSnapshots, AReplayMayTakeLong) {
   ToyServer server(GetParam(), {}, 4096);
   server.CreateSession("a");
@@ -146,7 +146,7 @@ TEST_P(EngineSnapshots, AReplayMayTakeLong) {
   EXPECT_TRUE(server.Run(Ask({1}, 3, "a")).status.ok());
 }
 
-TEST_P(EngineSnapshots, CanBeRewoundBehindAnImport) {
+TEST_P(EngineSnapshots, CanBeRewoundAfterAnImport) {
   ToyServer server(GetParam(), {}, 4096);
   const std::vector<int32_t> history = Tokens(60, 1);
   server.CreateSession("a");

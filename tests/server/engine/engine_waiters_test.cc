@@ -182,7 +182,7 @@ TEST_P(Waiting, EachIsAnsweredOnceAndTheEngineEnds) {
       // No method may be under way when an engine ends.
       if (ends && method.blocks) continue;
       if (ends && order != Order::kFirst && order != Order::kTogether) continue;
-      // Of what waits one commit goes on before the others.
+      // One of the waiting commits proceeds before the others.
       for (const int released : {0, 1}) {
         if (released > 0 && order != Order::kFirst) continue;
         SCOPED_TRACE(StrCat(method.name, " and ", taker.name, ", released ", released));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An engine over a toy predictor, and what its calls are answered.
+// An engine over a toy predictor, and the answers to its calls.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@
 
 namespace mnemon {
 
-// The answer of one call, also where the call lives longer.
+// The answer of one call; the call may outlive it.
 class Answer {
  public:
   OnPredicted Callback() {
@@ -35,7 +35,7 @@ class Answer {
         state_->changed.wait_for(lock, kPatience, [&] { return state_->count > 0; }));
     return state_->result;
   }
-  // Times that the call was answered.
+  // Number of answers to the call.
   int count() {
     std::lock_guard lock(state_->mutex);
     return state_->count;
@@ -52,7 +52,7 @@ class Answer {
 };
 
 struct Encoder {
-  // `decoder` may be null; else it is served beside the predictor.
+  // `decoder` may be null; else it is served besides the predictor.
   explicit Encoder(Engine::Options options = {}, int64_t pieces = 1,
                    Decoder* decoder = nullptr)
       : predictor(pieces) {
@@ -68,7 +68,7 @@ struct Encoder {
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);
   }
-  // A prediction without an end must not hold the engine's end.
+  // An endless prediction must not delay the engine's end.
   ~Encoder() { predictor.Finish(); }
 
   absl::StatusOr<std::function<void()>> Start(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A consumer of one stream, for tests: waits for what comes.
+// A consumer of one stream for tests.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace mnemon {
 
-// Everything one call gave.
+// Everything that one call returned.
 struct Outcome {
   std::vector<int32_t> tokens;
   std::string text;
@@ -23,7 +23,7 @@ struct Outcome {
   std::optional<FinishFacts> finish;
 };
 
-// What on_ready raises.
+// Raised by on_ready.
 struct ReadySignal {
   void Raise() {
     std::lock_guard lock(mutex);
@@ -47,11 +47,11 @@ class Reader {
       : signal_(std::make_shared<ReadySignal>()),
         stream_(engine.Generate(request, [signal = signal_] { signal->Raise(); })) {}
 
-  // Whether the call was taken.
+  // Whether the call was accepted.
   absl::Status status() const { return stream_.status(); }
   TokenStream& stream() { return **stream_; }
 
-  // The next chunk that has something. Fails the test when none comes in a minute.
+  // The next chunk that is not empty. Fails the test if none comes within a minute.
   TokenChunk Next() {
     while (true) {
       TokenChunk chunk = stream().Take();
@@ -76,7 +76,7 @@ class Reader {
   }
 
   bool ended() const { return ended_; }
-  // All that Next has returned.
+  // Everything that Next has returned.
   const Outcome& so_far() const { return outcome_; }
 
  private:

@@ -29,7 +29,7 @@ class Scorer {
   ScoreCall& call() { return *call_; }
   const Scores& scores() const { return scores_; }
 
-  // Waits until all of the part that can be is scored.
+  // Waits until everything in the part that can be scored is scored.
   absl::Status Append(const Prompt& part) {
     MNEMON_ASSIGN_OR_RETURN(const int64_t count, call_->append(part));
     const size_t target = scores_.tokens.size() + static_cast<size_t>(count);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What happened to one session while many threads used it, for a check afterwards by
-// one thread that computes all of it again.
+// Log of one session used by many threads, for a later check by one thread that
+// recomputes everything.
 //
-// Changes of a session's history come one after the other: who makes one holds `turn`.
-// Everything else happens at any time: whoever looks at the session notes between which
-// changes that was, and must have seen the history as one of them left it, or a running
-// call at a token of it.
+// Changes of a session's history are serialised: the caller holds `turn`. Everything
+// else happens at any time: a look at the session notes between which changes it was
+// made, and must have seen the history as one of them left it, or a running call at a
+// token of it.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ using History = std::vector<int32_t>;
 
 // A look at a history, as one thread saw it.
 struct Look {
-  size_t first = 0, last = 0;  // changes that had ended before it, had begun behind it
+  size_t first = 0, last = 0;  // changes ended before it, begun when it was over
   int64_t position = 0;        // tokens seen
-  bool part = false;           // they are the first ones of a history, which may go on
+  bool part = false;           // a prefix of a history
   std::string snapshot;        // empty: only counted
 };
 
 struct Change {
   enum class Kind { kGenerate, kRewind, kRestore };
   Kind kind = Kind::kGenerate;
-  // kGenerate: a call, and what it delivered; `stays`: it left prompt and tokens
-  // behind.
+  // kGenerate: a call, and what it delivered; `stays`: prompt and tokens stayed in the
+  // history.
   History prompt, tokens;
   SamplingParams sampling;
   int64_t asked = 0;   // tokens
@@ -41,7 +41,7 @@ struct Change {
   bool stays = false;
   std::optional<int64_t> first_index;  // of the prompt, where the call said so
   int64_t target = 0;                  // kRewind: tokens that stay
-  // kRestore: a checkpoint, and the session behind it.
+  // kRestore: a checkpoint, and the session after it.
   std::string checkpoint;
   std::string snapshot;
 };
@@ -60,24 +60,24 @@ class SessionLog {
   bool alive = true;
   SamplingParams sampling;
 
-  // Around every change. REQUIRES: turn.
+  // Called around every change. REQUIRES: turn.
   void BeginChange() {
     std::lock_guard lock(mutex_);
     ++begun_;
   }
-  // `size`: of the history then.
+  // `size`: size of the history then.
   void EndChange(Change change, int64_t size) {
     std::lock_guard lock(mutex_);
     changes_.push_back(std::move(change));
     size_ = size;
   }
-  // Of the history. REQUIRES: turn.
+  // Size of the history. REQUIRES: turn.
   int64_t size() const {
     std::lock_guard lock(mutex_);
     return size_;
   }
 
-  // Around everything that looks at the session.
+  // Called around everything that looks at the session.
   Look BeginLook() const {
     std::lock_guard lock(mutex_);
     return {.first = changes_.size()};
@@ -96,7 +96,7 @@ class SessionLog {
     checkpoints_.emplace_back(std::move(checkpoint), std::move(look));
   }
 
-  // For the check, when all threads have ended; and copies of names, at any time.
+  // For the check, when all threads have ended; names may be copied at any time.
   const std::vector<Change>& changes() const { return changes_; }
   const std::vector<Look>& looks() const { return looks_; }
   std::vector<std::pair<std::string, Look>> checkpoints() const {

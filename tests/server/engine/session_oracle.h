@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Computes on one thread what a session must have been all the time, from its log, and
-// compares.
+// Recomputes on one thread what a session must have been all the time, from its log,
+// and compares.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ class SessionOracle {
 
   explicit SessionOracle(ToyState state) : state_(state), decoder_(state, 4096) {}
 
-  // Fails the test where a call has generated other tokens, or a look has seen another
-  // history or state.
+  // Fails the test if a call generated other tokens, or a look saw another history or
+  // state.
   void Check(const SessionLog& log);
-  // Of the session that was checked last: this is what is left of it.
+  // Checks that this is what is left of the session checked last.
   void CheckEnd(const std::string& snapshot);
 
  private:
-  // What `change` makes of the newest of histories_, which has to fit what it did.
+  // The newest of histories_ changed by `change`, which must match what it did.
   History After(const SessionLog& log, const Change& change);
-  // Whether `seen` is a history, or the first tokens of one, that was there to see.
+  // Whether `seen` is a history, or a prefix of one, that existed at that time.
   bool Fits(const SessionLog& log, const Look& look, const History& seen) const;
-  // Likewise, where only the number of tokens is known.
+  // The same if only the number of tokens is known.
   bool FitsSize(const SessionLog& log, const Look& look) const;
   // Decodes, and compares the state.
   Snapshot Read(const std::string& bytes);
@@ -41,7 +41,7 @@ class SessionOracle {
 
   const ToyState state_;
   ToyDecoder decoder_;
-  std::vector<History> histories_;  // before the first change, and behind each
+  std::vector<History> histories_;  // before the first change, and after each
 };
 
 }  // namespace mnemon

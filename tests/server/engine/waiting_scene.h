@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An engine whose store holds its commits, and what waits for it.
+// An engine whose store holds its commits, and calls that wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -19,10 +19,10 @@
 
 namespace mnemon {
 
-// What is under way, and how often each of it was answered.
+// Calls under way, and the number of answers to each.
 class Asked {
  public:
-  // The function that answers what is called `name`.
+  // The function that answers the call named `name`.
   template <class Outcome>
   auto Begin(const std::string& name) {
     const size_t index = Add(name);
@@ -51,7 +51,7 @@ class Asked {
     std::lock_guard lock(mutex_);
     return answers_.size();
   }
-  // False when that takes too long.
+  // Returns false if that takes too long.
   bool Await(const std::function<bool()>& condition) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
@@ -114,7 +114,7 @@ struct Scene {
   }
 
   Engine& engine() { return *server->engine; }
-  // All that was to be written is, as at the end of a server; another engine begins
+  // Waits until everything is written, as at the end of a server; another engine starts
   // with that.
   void Restart() {
     store.Open();
@@ -122,7 +122,7 @@ struct Scene {
     server.reset();
     server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
   }
-  // An error that is returned is an answer.
+  // A returned error counts as an answer.
   void Told(size_t index, const absl::Status& begun) {
     if (!begun.ok()) asked.Answered(index);
   }
@@ -132,7 +132,7 @@ struct Scene {
     const auto done = asked.Begin<Outcome>(name);
     Told(index, method(done));
   }
-  // Runs to its end on a thread of its own.
+  // Runs `work` to its end on a separate thread.
   void Follow(const std::string& name, std::function<void()> work) {
     const size_t index = asked.Add(name);
     threads.push_back(std::async(std::launch::async, [this, index, work] {

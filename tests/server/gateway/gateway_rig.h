@@ -15,8 +15,8 @@
 
 namespace mnemon {
 
-// Tests keep bodies in objects that are not const: there [] of a member that is absent
-// is null, of a const object it is undefined.
+// Tests keep bodies in objects that are not const: their [] returns null for an absent
+// member, while that of const objects is undefined.
 struct JsonAnswer {
   int code = 0;
   std::string headers;
@@ -54,7 +54,7 @@ class GatewayRig {
     return StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers,
                   "Content-Length: ", body.size(), "\r\n\r\n", body);
   }
-  // The answer, whatever it is.
+  // The answer, with any status.
   HttpAnswer Send(const std::string& method, const std::string& path,
                   const std::string& body, const std::string& headers = "") const {
     return ParseAnswer(SendRaw(port(), Request(method, path, body, headers)));
@@ -76,7 +76,7 @@ class GatewayRig {
   }
 
   static HttpAnswer ParseAnswer(const std::string& raw);
-  // Chunks joined.
+  // The joined chunks.
   static std::string Joined(const std::string& chunked);
   static std::vector<nlohmann::json> ParseEvents(const std::string& text);
 

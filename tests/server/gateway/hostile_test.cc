@@ -112,7 +112,7 @@ TEST(HostileHttp, AThousandMalformedRequestsGetTypedErrors) {
   }
   EXPECT_GT(errors, 300);
   EXPECT_LT(HeapBytes() - before, 4 << 20);
-  // On a busy machine its own time may be over, too.
+  // On a busy machine its own time may also be over.
   EXPECT_TRUE(Eventually(
       [&] { return rig.Send("POST", "/v1/completions", kGood).code == 200; }));
 }
@@ -368,7 +368,7 @@ TEST(HostileHttp, FormsOfHttp) {
       ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-Length"))));
 }
 
-TEST(HostileHttp, AnErrorBehindTheBeginningEndsTheStream) {
+TEST(HostileHttp, AnErrorAfterTheBeginningEndsTheStream) {
   GatewayRig rig;
   rig.rig.decoder.Allow(3);
   json request = json::parse(kGood);

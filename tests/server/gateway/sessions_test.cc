@@ -76,10 +76,10 @@ TEST(HttpSessions, LiveAsThoseOfGrpc) {
       rig.Json("GET", "/v1/sessions/anna/history?first_index=1&token_count=3").body;
   EXPECT_EQ(part["text"], "ell");
   EXPECT_EQ(part["token_count"], 10);
-  JsonAnswer behind = rig.Json("GET", "/v1/sessions/anna/history?first_index=11");
-  EXPECT_EQ(behind.code, 400);
-  EXPECT_EQ(behind.body["error"]["code"], "BEYOND_HISTORY");
-  EXPECT_EQ(behind.body["error"]["param"], "first_index");
+  JsonAnswer beyond = rig.Json("GET", "/v1/sessions/anna/history?first_index=11");
+  EXPECT_EQ(beyond.code, 400);
+  EXPECT_EQ(beyond.body["error"]["code"], "BEYOND_HISTORY");
+  EXPECT_EQ(beyond.body["error"]["param"], "first_index");
 
   json fork =
       rig.Post("/v1/sessions/anna/fork", {{"session_id", "bert"}, {"token_count", 5}})

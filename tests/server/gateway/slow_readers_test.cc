@@ -25,7 +25,7 @@ constexpr int kReceiveBuffer = 4096;  // of a client: its kernel takes no more
 // What is ahead of the reader, in bytes and, of each stream, in tokens.
 constexpr int64_t kAheadBytes = 256 << 10;
 constexpr int64_t kAheadTokens = 64;
-// Of a token, at least: several may share an event.
+// Least bytes per token, since several may share an event.
 constexpr int64_t kTokenBytes = 20;
 
 RigOptions Endless() {

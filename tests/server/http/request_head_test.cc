@@ -18,7 +18,7 @@ std::string Head(const std::string& fields,
                  const std::string& line = "POST /v1/completions HTTP/1.1") {
   return StrCat(line, "\r\n", fields, "\r\n");
 }
-// With the Host that it needs.
+// Adds the required Host.
 std::optional<HeadFault> CheckFields(const std::string& fields) {
   return CheckHead(Head("Host: localhost\r\n" + fields));
 }
@@ -92,7 +92,7 @@ TEST(RequestHead, WhatHasOneValueIsThereOnce) {
     EXPECT_EQ(fault->code, 400) << name;
     EXPECT_THAT(fault->message, HasSubstr("twice")) << name;
   }
-  // In any case.
+  // Upper or lower case.
   EXPECT_TRUE(CheckFields("origin: http://a\r\nORIGIN: http://b\r\n"));
 }
 

@@ -44,7 +44,7 @@ TEST(MemoryPlan, TooLittleNamesTheFlagAndWhatIsNeeded) {
     EXPECT_THAT(text, HasSubstr("--memory"));
     EXPECT_THAT(text, HasSubstr(StrCat(40 * kMiB)));
     EXPECT_THAT(text, HasSubstr(StrCat("the weights take ", weights)));
-    // With what it asks for it works, and with hardly less it does not.
+    // It works with what it asks for, and not with slightly less.
     const std::string key = "at least ";
     const int64_t least = std::stoll(text.substr(text.find(key) + key.size()));
     EXPECT_TRUE(EngineBytes(least + 8, weights, 7 * kMiB).ok());
@@ -122,7 +122,7 @@ TEST(MemoryPlan, WhatFitsOnTheDisk) {
   EXPECT_EQ(tier.sessions, 10);
   // No more than the server takes.
   EXPECT_EQ(PlanStore(spec, std::nullopt, options, 1 << 30).sessions, 100);
-  // Of a history of 20 tokens the last one is not computed.
+  // The last token of a history of 20 is not computed.
   spec.entries.push_back(
       {.name = "rows", .shape = {10}, .growth = Growth::kAppend, .capacity = 20});
   tier = PlanStore(spec, 20, options, 100'000);

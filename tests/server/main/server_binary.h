@@ -19,19 +19,19 @@ class ServerBinary : public ::testing::Test {
   static void SetUpTestSuite();
   static void TearDownTestSuite();
 
-  // In the directory of the suite, which holds the checkpoints tiny (fast weights),
-  // segment (Transformer-XL) and encoder.
+  // Path in the directory of the suite, which holds the checkpoints tiny (fast
+  // weights), segment (Transformer-XL) and encoder.
   static std::string Path(const std::string& name) { return dir_ + "/" + name; }
 
   static std::unique_ptr<ChildProcess> Server(std::vector<std::string> flags);
-  // A server of the tiny model that listens. `standard_error`: the file that is opened
-  // for it; empty: ChildProcess's.
+  // A server of the tiny model that listens. `standard_error`: file for it; empty:
+  // ChildProcess's.
   std::unique_ptr<ChildProcess> Listening(std::vector<std::string> flags = {},
                                           const std::string& standard_error = "");
 
   std::unique_ptr<ChildProcess> Client(std::vector<std::string> arguments,
                                        const std::optional<std::string>& input = "");
-  // What `mnemon` prints, on standard error where another end than 0 is expected.
+  // Output of `mnemon`, on standard error if another exit code than 0 is expected.
   std::string Mnemon(const std::vector<std::string>& arguments, int expected = 0,
                      const std::string& input = "");
 

@@ -126,7 +126,7 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_THAT(Mnemon({"sessions", "delete", "anna"}, 1),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("SESSION_NOT_FOUND")));
 
-  // Of several models it is the one called default.
+  // Among several models it is the one named default.
   EXPECT_EQ(
       Mnemon({"generate", "--prompt", "abc", "--max-tokens", "20", "--seed", "7"}),
       text);
@@ -282,7 +282,7 @@ TEST_F(ServerBinary, LogsAsJsonFromAChosenLevelOn) {
 }
 
 TEST_F(ServerBinary, HttpCanBeOff) {
-  // By the flag in two ways, and by the variable.
+  // Set by the flag in two ways, and by the variable.
   for (const std::optional<std::string>& flag :
        {std::optional<std::string>("off"), std::optional<std::string>(""),
         std::optional<std::string>()}) {

@@ -25,7 +25,7 @@ using ::testing::Not;
 
 TEST_F(ServerBinary, SigtermDuringTheStartEndsCleanly) {
   auto server = Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0"});
-  // From the moment that main has taken the signals for itself.
+  // Set once main has taken over the signals.
   bool caught = false;
   Eventually([&] {
     std::ifstream status(StrCat("/proc/", server->pid(), "/status"));

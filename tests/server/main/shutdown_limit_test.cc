@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
   limit.Begin(grace, {.hurry = [] { LogInfo("event=hurried"); },
                       .calls = [] { return 3; },
                       .waiting = [] { return std::string("flush 2"); }});
-  // To this thread, which takes one before it raises the next: none is lost.
+  // Raised in this thread, which takes one before it raises the next: none is lost.
   for (int i = 0; i < signals_sent; ++i) raise(SIGTERM);
   while (true) pause();
 }

@@ -95,7 +95,7 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
     return SlotState::PromptInterval(*arena_) + SlotState::kShadowInterval;
   }
 
-  // To the end of the history; one step of `one_in` fails.
+  // Computes to the end of the history; one step in `one_in` fails.
   void Compute(int64_t one_in) {
     while (computed() < size()) {
       ASSERT_NO_FATAL_FAILURE(FeedSome(one_in > 0 && Random(one_in) == 0));
@@ -191,7 +191,7 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
     }
     const int64_t reached = std::min(computed(), std::max<int64_t>(0, size() - 1));
     if (Random(2)) state_.CutBack(*arena_, size());
-    // Of a prompt that was computed little is computed again.
+    // Little of a computed prompt is computed again.
     ASSERT_GE(computed(), fixed() ? reached - 2 * SlotState::kShadowInterval : reached);
     state_.Rest(*arena_, size());
     EXPECT_FALSE(state_.can_roll_back_call());

@@ -188,7 +188,7 @@ TEST(AdminDrain, EndsInTimeThoughAReaderNeverReads) {
   const auto reader = rig.generation->Generate(&context, request);
   ASSERT_TRUE(Eventually([&] { return rig.engine->Stats().models[0].stalled == 1; }));
   const auto begin = std::chrono::steady_clock::now();
-  // Of a channel of its own: the messages that wait fill the other's window.
+  // On a channel of its own, since waiting messages fill the other's window.
   const auto admin = v1::Admin::NewStub(rig.NewChannel());
   BoundedContext drain_context;
   v1::DrainRequest drain;

@@ -146,7 +146,7 @@ TEST(Converse, AnyOrderOfTurnsCreditsAndInterrupts) {
       talk.Send(Interrupt());
       Tokens got;
       const int64_t tokens = talk.AwaitInterrupted(&got);
-      // It may have come behind the finish, even of no token.
+      // It may have come after the finish, even of no token.
       if (tokens > static_cast<int64_t>(history.size())) {
         Append(history, prompt);
         ASSERT_EQ(got, Greedy(history, static_cast<int64_t>(got.size())));

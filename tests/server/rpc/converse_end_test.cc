@@ -41,7 +41,7 @@ TEST(Converse, AHalfCloseLetsTheTurnFinish) {
   EXPECT_EQ(short_of.tokens_at_end, 4);
 }
 
-TEST(Converse, AFailedTurnEndsTheStreamBehindItsTokens) {
+TEST(Converse, AFailedTurnEndsTheStreamAfterItsTokens) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   Talk talk(rig, OpenOf("s", kMany));
@@ -175,7 +175,7 @@ TEST_F(IdleConversation, DoesNotEndWhileItWaitsForTheModelOrCreditsCome) {
   EXPECT_EQ(talk.Finish().tokens.size(), 1u);
 }
 
-TEST(ConverseDrain, EndsAtOnceBetweenTurnsAndBehindTheFinishOfOne) {
+TEST(ConverseDrain, EndsAtOnceBetweenTurnsAndAfterTheFinishOfOne) {
   Rig rig;
   Talk idle(rig, OpenOf("", kMany));
   Talk busy(rig, OpenOf("", kMany));

@@ -29,7 +29,7 @@ class IdleCallers : public ::testing::Test {
             .service = {.observer = observed_}};
   }
 
-  // Of a channel that takes no whole message of a stream that is not read.
+  // Stub of a channel that takes no whole message of an unread stream.
   static std::unique_ptr<v1::Generation::Stub> SmallWindow(const Rig& rig) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -277,7 +277,7 @@ TEST(OpenCalls, WaitsForTheLast) {
   EXPECT_TRUE(waiting.get());
 }
 
-// Of calls that wait: what the ends of idle ones write.
+// Log lines of waiting calls that end because they are idle.
 class WaitingCalls : public ::testing::Test {
  protected:
   std::shared_ptr<OpenCall> Add(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An observer that keeps the records of all calls, but for those by which a server
+// An observer that keeps the records of all calls, except those with which a server
 // probes its own port once a second (PortProbe): they ask for the health of "".
 #pragma once
 
@@ -37,7 +37,7 @@ class ObservedCalls final : public CallObserver {
     std::lock_guard lock(mutex_);
     return ended_;
   }
-  // Of the last call that ended.
+  // Thread of the last call that ended.
   std::thread::id thread() const {
     std::lock_guard lock(mutex_);
     return thread_;

@@ -36,8 +36,9 @@ std::set<pid_t>& EngineThreads() {
   return threads;
 }
 
-// On a thread of the engine, and not within gRPC: who asked operator new, apart from
-// the standard library and protobuf, is no library of gRPC.
+// Whether the allocation is on a thread of the engine and not within gRPC: the caller
+// of operator new, apart from the standard library and protobuf, is not a library of
+// gRPC.
 bool IsOurs(void* caller) {
   if (!EngineThreads().contains(gettid())) return false;
   constexpr int kMost = 32;
@@ -76,7 +77,7 @@ class FailingReactors : public testing::Test {
  protected:
   FailingReactors() {
     takes_part = false;
-    // Of each event only so many lines pass, which other tests look for.
+    // Each event passes a limited number of lines, which other tests look for.
     SetLogLevel(LogLevel::kError);
     void* frame;
     backtrace(&frame, 1);  // loads what it needs

@@ -32,7 +32,7 @@ namespace mnemon {
 inline constexpr char kToyAlphabet[] =
     "\n .0123456789abcdefghijklmnopqrstuvwxyz\xc3\xa9";
 
-// Empty where a status has none.
+// Empty if a status has none.
 inline std::string ReasonOf(const absl::Status& status) {
   return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
 }
@@ -117,7 +117,7 @@ class Rig {
 
   std::string address() const { return StrCat("127.0.0.1:", server->port()); }
 
-  // One that makes each call once: tests see its errors at once.
+  // A client without retries: tests see its errors at once.
   std::unique_ptr<client::Client> NewClient() const {
     return client::Client::Connect({.server = address(), .retry = {.tries = 1}});
   }
@@ -125,7 +125,7 @@ class Rig {
   std::shared_ptr<grpc::Channel> NewChannel() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // A reader that does not read holds the server up soon.
+    // A reader that does not read soon blocks the server.
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 16);
     return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(),

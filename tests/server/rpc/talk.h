@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A stream of Generation.Converse, read message by message, and the messages of one.
+// A stream of Generation.Converse, read message by message, and messages for it.
 #pragma once
 
 #include <cstdint>
@@ -72,14 +72,14 @@ class Talk {
   void Send(const Request& request) { stream_->Write(request); }
   void Close() { stream_->WritesDone(); }
 
-  // The next message of a turn; empty where there is none.
+  // The next message of a turn; empty if there is none.
   v1::GenerateResponse ReadOutput() {
     Response response;
     EXPECT_TRUE(stream_->Read(&response));
     return response.output();
   }
 
-  // Reads `count` tokens, and not one more.
+  // Reads exactly `count` tokens.
   Tokens Read(int64_t count) {
     Tokens tokens;
     Response response;
@@ -117,7 +117,7 @@ class Talk {
     return turn;
   }
 
-  // The history's tokens; -1: it was no answer to an interrupt.
+  // The history's tokens; -1: it was not an answer to an interrupt.
   int64_t AwaitInterrupted(Tokens* before = nullptr) {
     Response response;
     while (stream_->Read(&response) && response.has_output()) {
@@ -128,7 +128,7 @@ class Talk {
     return response.has_interrupted() ? response.interrupted().token_count() : -1;
   }
 
-  // The end of the stream, whatever comes before it.
+  // The end of the stream, skipping what comes before it.
   absl::Status End() {
     Response response;
     while (stream_->Read(&response)) {

@@ -55,7 +55,7 @@ TEST(ScheduleStep, ThePromptServedLeastIsFirst) {
             std::vector<int64_t>({0, 64, 6}));
 }
 
-// Of prompts that wait together none is ever more than one chunk ahead, whatever the
+// No prompt is ever more than one chunk ahead of others that wait with it, whatever the
 // budget leaves for them.
 TEST(ScheduleStep, PromptsAreServedEvenly) {
   for (const int prompts : {2, 5, 10, 64}) {

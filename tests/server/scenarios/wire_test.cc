@@ -16,7 +16,7 @@
 namespace mnemon {
 namespace {
 
-// Of many waits, each of which only a hang brings to its end.
+// Limit of many waits, each of which only a hang can exhaust.
 constexpr std::chrono::seconds kMost{1500};
 
 class Wire : public ::testing::TestWithParam<const char*> {

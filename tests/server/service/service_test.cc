@@ -184,7 +184,7 @@ TEST_F(ServiceTest, AReaderThatTakesNothingPausesItsCall) {
   EXPECT_TRUE(engine_->WaitIdle(kPatience));
 }
 
-TEST_F(ServiceTest, ADrainEndsCallsBehindWhatWaits) {
+TEST_F(ServiceTest, ADrainEndsCallsAfterWhatWaits) {
   const v1::GenerateRequest request = Ask(100'000);
   TestCaller caller;
   const auto handler = MakeGenerateHandler(service_->parts(), caller, request, caller);

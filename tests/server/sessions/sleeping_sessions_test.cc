@@ -60,7 +60,7 @@ TEST(SleepingSessions, AreFoundUntilTheyAreTaken) {
   std::mt19937_64 random(5);
   std::map<std::string, Kept> expected;
   for (int i = 0; i < 20000; ++i) {
-    // Of up to 300 bytes.
+    // Ids of up to 300 bytes.
     std::string id = StrCat(random() % 700);
     if (random() % 8 == 0) id += std::string(id.size() * 75, 'x');
     const auto found = expected.find(id);
@@ -146,7 +146,7 @@ TEST(SleepingSessions, AreFoundWhenTheyExpire) {
       }
       if (second < 40 && looks % 5 == 0) add(now);
     }
-    // What fell asleep behind a look waits for the next one, a second later.
+    // What fell asleep after a look waits for the next one, a second later.
     for (const auto& [id, expiry] : expected) {
       EXPECT_GT(expiry, now - seconds(2 + tries[id])) << id;
     }

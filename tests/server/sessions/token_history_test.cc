@@ -292,7 +292,7 @@ TEST_P(TokenHistoryOf, TellsWhatTwoBeginWith) {
     EXPECT_EQ(one.CommonPrefix(other), common);
     one.Append(std::vector<int32_t>(600, 1));
     EXPECT_EQ(one.CommonPrefix(other), common);
-    // Of the second one, only the highest byte differs.
+    // Only the highest byte of the second one differs.
     other.Append(std::vector<int32_t>{1, static_cast<int32_t>(1 ^ (vocab / 2))});
     EXPECT_EQ(one.CommonPrefix(other), common + 1);
   }

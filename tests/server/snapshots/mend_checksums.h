@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A snapshot whose checksums are right again after its bytes were changed: so that
-// tests and fuzzing come to the checks behind them.
+// Corrects the checksums of a snapshot after its bytes were changed, so that tests and
+// fuzzing reach the later checks.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace mnemon {
 
-// Tokens and a state that do not compress, of one entry of `floats` floats; none when
+// Tokens and a state that do not compress, with one entry of `floats` floats; none if
 // that is 0.
 Snapshot FixedSnapshot(int64_t tokens, int64_t floats);
 
@@ -16,7 +16,7 @@ Snapshot FixedSnapshot(int64_t tokens, int64_t floats);
 Snapshot GrowingSnapshot(Growth growth, int64_t capacity, int64_t tokens,
                          int64_t computed);
 
-// Any valid one, of up to some 100,000 floats: a function of `seed`.
+// Any valid snapshot of up to some 100,000 floats: a function of `seed`.
 Snapshot RandomSnapshot(uint32_t seed);
 
 inline constexpr SnapshotLimits kWideLimits{.tokens = int64_t{1} << 24,

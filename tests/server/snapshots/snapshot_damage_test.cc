@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of a kind that has raw and compressed blocks.
+// A snapshot with raw and compressed blocks.
 std::string SmallSnapshot() {
   Snapshot snapshot = GrowingSnapshot(Growth::kRing, 4, 40, 30);
   snapshot.session = R"({"a":1})";
@@ -335,7 +335,7 @@ const Hostile kMetadata[] = {
 INSTANTIATE_TEST_SUITE_P(Metadata, HostileSnapshot, testing::ValuesIn(kMetadata),
                          [](const auto& param) { return param.param.what; });
 
-TEST(SnapshotDamage, AnyChangeBehindRightChecksumsIsRefusedOrConsistent) {
+TEST(SnapshotDamage, AnyChangeWithRightChecksumsIsRefusedOrConsistent) {
   const std::string whole = SmallSnapshot();
   for (size_t at = 0; at < whole.size(); ++at) {
     for (const int change : {0x01, 0x80, 0xff}) {

@@ -22,7 +22,7 @@ constexpr size_t kBytes = 3000;
 
 class StoreDamage : public StoreFixture {
  protected:
-  // A store that was killed: tables, a log behind them, snapshots.
+  // A store that was killed: tables, a log after them, snapshots.
   void Make(int commits = kDamageCommits) {
     auto store =
         *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path(), {});
@@ -144,7 +144,7 @@ TEST_F(StoreDamage, OfBothCopiesShowsNothingWrong) {
         for (const auto& [key, value] : contents) {
           const auto there = all_.back().find(key);
           if (there != all_.back().end() && there->second == value) continue;
-          // Of an earlier commit: then commits are known to be lost.
+          // Damage of an earlier commit: then commits are known to be lost.
           EXPECT_TRUE(told) << what;
           EXPECT_TRUE(std::any_of(all_.begin(), all_.end(), [&](const Contents& then) {
             const auto was = then.find(key);
@@ -271,7 +271,7 @@ TEST_F(StoreDamage, OfTheLeaderCostsNothingWhereTheOtherIsBehind) {
       ASSERT_TRUE(store.ok()) << store.status();
       const absl::StatusOr<Contents> contents = ReadContents(**store);
       ASSERT_TRUE(contents.ok()) << contents.status();
-      // Of the last commit, which was never acknowledged, all, a part or nothing.
+      // All, a part or nothing of the last commit, which was never acknowledged.
       for (const auto& [key, value] : all_.back()) {
         ASSERT_TRUE(contents->contains(key));
         EXPECT_TRUE(contents->at(key) == value || contents->at(key) == after.at(key));
@@ -373,7 +373,7 @@ class LogDamage : public StoreDamage {
  protected:
   static constexpr int kRecords = 20;
 
-  // Of kRecords commits in one log.
+  // One log with kRecords commits.
   void MakeLog() {
     auto store =
         *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path(), {});

@@ -52,7 +52,7 @@ class StoreFault : public StoreFixture {
       ASSERT_EQ(status.code(), code);
       EXPECT_FALSE(store->healthy());
 
-      // No try behind the caller's back, and none by another commit.
+      // No try without the caller's knowledge, and none by another commit.
       const int64_t operations = files->operations();
       EXPECT_EQ(PutRecord(*store, "more", RecordExpiry(0)), status);
       EXPECT_LE(files->operations(), operations + 2);

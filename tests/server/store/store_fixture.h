@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A directory for a session store, and commits of a fixed script with the contents that
-// the first n of them make.
+// A directory for a session store, and commits of a fixed script with the contents
+// after the first n of them.
 #pragma once
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ namespace mnemon {
 class StoreFixture : public testing::Test {
  protected:
   StoreFixture() {
-    // In memory where that can be: thousands of files are made, and none is to last.
+    // In memory if possible: thousands of files are made, and none is to last.
     const std::string memory = "/dev/shm";
     std::string pattern =
         (::access(memory.c_str(), W_OK) == 0 ? memory : testing::TempDir()) +
@@ -46,7 +46,7 @@ class StoreFixture : public testing::Test {
   std::string root_;
 };
 
-// Owns what a StoreChange views.
+// Owns the data of a StoreChange.
 struct OwnedChange {
   StoreTable table = StoreTable::kSessions;
   StoreChange::Kind kind = StoreChange::Kind::kPut;
@@ -99,7 +99,7 @@ inline absl::StatusOr<Contents> ReadContents(SessionStore& store) {
 }
 
 // The n-th commit of the script, from 1. Four sessions whose journals grow and are
-// deleted, and checkpoints that make write buffers run full.
+// deleted, and checkpoints that fill write buffers.
 inline std::vector<OwnedChange> ScriptedCommit(int n, size_t snapshot_bytes) {
   const std::string id = "s" + std::to_string(n % 4);
   std::vector<OwnedChange> changes;
@@ -145,7 +145,7 @@ inline void Apply(const std::vector<OwnedChange>& changes, Contents& contents) {
   }
 }
 
-// What the first 0, 1, 2 ... `count` commits make.
+// Contents after the first 0, 1, 2 ... `count` commits.
 inline std::vector<Contents> ScriptedContents(int count, size_t snapshot_bytes) {
   std::vector<Contents> all(1);
   for (int n = 1; n <= count; ++n) {
@@ -158,15 +158,15 @@ inline std::vector<Contents> ScriptedContents(int count, size_t snapshot_bytes) 
 // The folders of a store that hold files of a StoreCopy or snapshots.
 inline constexpr const char* kStoreFolders[] = {"/db/a", "/db/b", "/snapshots"};
 
-// Of a store that was there before `files`.
+// Adopts the files of a store that existed before `files`.
 inline void AdoptStore(UnsyncedFileSystem& files, const std::string& path) {
   for (const char* folder : kStoreFolders) {
     if (std::filesystem::exists(path + folder)) files.Adopt(path + folder);
   }
 }
 
-// Makes `to` what a power failure now would leave of the store at `path`: each folder
-// fares in a way of its own.
+// Makes `to` what a power failure now would leave of the store at `path`; each folder
+// is affected in its own way.
 inline void CopyStoreAfterPowerFailure(const UnsyncedFileSystem& files,
                                        const std::string& path, PowerFailure failure,
                                        const std::string& to) {
@@ -178,13 +178,14 @@ inline void CopyStoreAfterPowerFailure(const UnsyncedFileSystem& files,
                                 to + folder);
   }
   fs::copy_file(path + "/FORMAT", to + "/FORMAT");
-  // Not synced: it may be there or not.
+  // Not synced: it may exist or not.
   if (way % 2 == 0 && fs::exists(path + "/db/SYNCED")) {
     fs::copy_file(path + "/db/SYNCED", to + "/db/SYNCED");
   }
 }
 
-// How many commits of the script `contents` has; -1 when it is not what a prefix makes.
+// Number of commits of the script in `contents`; -1 if it is not the result of a
+// prefix.
 inline int PrefixOf(const Contents& contents, const std::vector<Contents>& all) {
   for (size_t n = all.size(); n-- > 0;) {
     if (contents == all[n]) return static_cast<int>(n);

@@ -267,7 +267,7 @@ TEST(TokenStream, CancelAfterTheEndWasTakenIsNothing) {
   EXPECT_FALSE(f.stream.cancelled());
 }
 
-TEST(TokenStream, WithoutCreditOnlyAnEndBehindNoTokenIsTaken) {
+TEST(TokenStream, WithoutCreditOnlyAnEndAfterNoTokenIsTaken) {
   Fixture f;
   f.stream.Start({.first_index = 0, .prompt_tokens = 3});
   f.Push(3, 'a');
@@ -435,7 +435,7 @@ TEST(TokenStream, GatedItEndsAtOnceWhenCancelled) {
   }
 }
 
-TEST(TokenStream, ResumedItGoesOnBehindAnIndex) {
+TEST(TokenStream, ResumedItGoesOnAfterAnIndex) {
   Fixture f;
   // The first byte of a character was delivered as nothing.
   std::vector<int32_t> tokens = {'a', 0xe2, 0x82, 0xac};

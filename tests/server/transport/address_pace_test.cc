@@ -131,7 +131,7 @@ TEST(AddressPace, MoreThanMayWaitTakeThePlaceOfTheOldest) {
               i == AddressPace::kMostOfAddress ? 1 : 0);
   }
   EXPECT_TRUE(IsClosed(clients[0].pair.client));
-  // In all: the address that has most loses one.
+  // Total limit: the address with most connections loses one.
   std::vector<Client> others(kMost - AddressPace::kMostOfAddress + 1);
   int closed = 0;
   for (size_t i = 0; i < others.size(); ++i) {

@@ -133,7 +133,7 @@ TEST(Listener, ASilentOneMakesRoomBeforeOneWhoseBytesArrive) {
   const auto connection = rig.table.Find(OwnText(upload));
   const Descriptor silent = ConnectTo(rig.listener->port());
   ASSERT_TRUE(Eventually([&] { return rig.count() == 2; }));
-  // With each of these, one makes room as soon as it has been silent for a second.
+  // Each of these makes room when it has been silent for a second.
   int64_t bytes = 0;
   for (int64_t more = 1; more <= 2; ++more) {
     EXPECT_TRUE(Eventually([&] {

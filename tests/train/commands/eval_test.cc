@@ -19,7 +19,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// The number behind `name` in `text`.
+// The number after `name` in `text`.
 double NumberAfter(const std::string& text, const std::string& name) {
   const size_t at = text.rfind(name);
   EXPECT_NE(at, text.npos) << name << " is not in " << text;

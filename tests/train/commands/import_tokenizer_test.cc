@@ -112,8 +112,8 @@ TEST_F(ImportTokenizerTest, AttachesAChatTemplate) {
   auto files = ReadCheckpoint(dir);
   ASSERT_TRUE(files.ok()) << files.status();
   EXPECT_EQ(files->tokenizer_config_json, text);
-  // By hand, too, where the manifest does not list it; one that it lists must be as it
-  // says.
+  // May also be added by hand if the manifest does not list it; a listed one must
+  // match.
   tmp_.Put("model/tokenizer_config.json", "{}");
   EXPECT_EQ(ReadCheckpoint(dir).status().code(), absl::StatusCode::kDataLoss);
   const std::string bare = tmp_.Path("bare");

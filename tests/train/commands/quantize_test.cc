@@ -168,7 +168,7 @@ TEST_F(QuantizeTest, WhatComputesInFp32SaysThatItNeedsTheSource) {
   }
   refuses(Quantize(Int8(), tmp_.Path("again")), "is an int8 checkpoint already");
   EXPECT_FALSE(fs::exists(tmp_.Path("again")));
-  // In place of the checkpoint that a run would go on from.
+  // Replaces the checkpoint from which a run would continue.
   fs::remove_all(source_);
   fs::copy(Int8(), source_, fs::copy_options::recursive);
   const Ran resumed = RunTool(FitArguments({"--resume"}));

@@ -76,7 +76,7 @@ class ReportTest : public testing::Test {
     EXPECT_EQ(MarkupFault(page, /*html=*/true), "");
     return page;
   }
-  // Of a picture that is on the page, too.
+  // A picture that is also on the page.
   std::string Picture(const std::string& name) const {
     std::string svg = tmp_.Get(StrCat("svg/", name, ".svg"));
     EXPECT_EQ(MarkupFault(svg), "") << name;

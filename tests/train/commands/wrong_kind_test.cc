@@ -131,7 +131,7 @@ TEST_F(WrongKindTest, EachCommandNamesEachKind) {
       const Ran ran = RunTool(reader.arguments);
       const std::string what = StrJoin(reader.arguments, " ");
       EXPECT_NE(ran.code, 0) << what;
-      // Behind a wrong use stands where the right one is described.
+      // A usage error is followed by where the right usage is described.
       const std::string error = ran.err.substr(0, ran.err.find("see mnemon-train "));
       EXPECT_THAT(error, AllOf(HasSubstr("some.file'"),
                                HasSubstr(StrCat(" is ", Describe(kind)))))

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ParseCurriculum, StagesOneBehindTheOther) {
+TEST(ParseCurriculum, StagesInOrder) {
   EXPECT_THAT(*ParseCurriculum("4:100 8:200"),
               ElementsAre(CurriculumStage{4, 100}, CurriculumStage{8, 200}));
   EXPECT_THAT(*ParseCurriculum("  1:1 "), ElementsAre(CurriculumStage{1, 1}));

@@ -191,10 +191,10 @@ TEST_F(TokenizeTest, ARunSavesWhatItsConfigurationSays) {
   const std::string sha256 = loaded()->sha256();
   data.unknown_characters = UnknownCharacters::kReplace;
   EXPECT_EQ(loaded()->tokenizer()->unknown_characters(), UnknownCharacters::kReplace);
-  // Of the text alone are the tokens the same.
+  // The hash of the text alone is the same.
   EXPECT_EQ(loaded()->sha256(), sha256);
   EXPECT_EQ(loaded()->vocab(), 4);
-  // With a tokenizer that lacks some characters, in the training and in the validation.
+  // A tokenizer that lacks some characters of the training and of the validation text.
   data.tokenizer = Write("tokenizer.json", json);
   EXPECT_EQ(*loaded()->Prompt("Xa"), (std::vector<int32_t>{0, 1}));
   EXPECT_NE(loaded()->sha256(), sha256);
@@ -206,7 +206,7 @@ TEST_F(TokenizeTest, ARunSavesWhatItsConfigurationSays) {
   EXPECT_THAT(std::string(LoadTextTask(data).status().message()),
               testing::AllOf(HasSubstr("data.text: "), HasSubstr("a.txt"),
                              HasSubstr("'X' (U+0058) at byte 3")));
-  // Of a token file.
+  // The same for a token file.
   data.tokenizer = "char";
   Made(Options({data.text}));
   data.text = out_;

@@ -60,7 +60,8 @@ class AutocastTest : public testing::TestWithParam<ModelConfig> {
     return MustForward(*model_, tokens, carry, {.dropout = DropoutKey{.key = 5}});
   }
 
-  // Of the cross-entropy after two segments, the second with what the first carried.
+  // Gradients of the cross-entropy after two segments, the second with the first's
+  // carry.
   Gradients Differentiate(Precision precision, const at::Tensor& tokens) const {
     const bool continues = Autoregressive(GetParam());
     const int64_t first = continues ? kTime / 2 : kTime;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Damaged files of a checkpoint, read as the server, the tools and a resumed run read
-// them: each is refused by name, soon, and without much memory. Behind a manifest that
+// them: each is refused by name, soon, and without much memory. After a manifest that
 // matches the damage the parsers see it, and it may also be harmless.
 //
 // MNEMON_TEST_FLIPS: damages per file, 100 unless set.
@@ -45,7 +45,7 @@ int Flips() {
   return given == nullptr ? 100 : std::atoi(given);
 }
 
-// Of all threads: other work on the machine does not count.
+// Processor time of all threads: other work on the machine does not count.
 double ProcessorSeconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

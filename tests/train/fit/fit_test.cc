@@ -41,7 +41,7 @@ class MachineClock final : public Clock {
     return std::chrono::system_clock::time_point(now_);
   }
 
-  // In the middle of the run, once.
+  // Called once, in the middle of the run.
   void InTheMiddle(std::function<void()> then) { then_ = std::move(then); }
   void set_reading(milliseconds reading) { reading_ = reading; }
 

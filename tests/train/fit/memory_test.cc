@@ -18,7 +18,7 @@ const std::vector<std::string> kCausal = {"model.architecture=causal",
                                           "model.projection=per_layer",
                                           "model.position_kind=learned"};
 
-// Of one update of a model of width 256 with six layers, 512 tokens, 4 sequences.
+// Peak for one update of a model of width 256 with six layers, 512 tokens, 4 sequences.
 double PeakMegabytes(const std::vector<std::string>& settings) {
   const TemporaryDirectory directory;
   const std::string out = directory.Path("run");

@@ -40,7 +40,7 @@ class OptimiserTrace : public ::testing::Test {
       gradient.copy_(gradients_.select(0, step));
       const double lr = LearningRate(schedule, 512, {.step = step});
       optimiser.BeginStep();
-      // In parts, in any order.
+      // Applied in parts, in any order.
       optimiser.Apply(lr, 1.0, 3, 8);
       optimiser.Apply(lr, 1.0, 0, 3);
       for (int64_t i = 0; i < 8; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The updates behind which something is due, when update i takes `seconds(i)`.
+// The updates after which something is due, if update i takes `seconds(i)`.
 template <class Seconds>
 std::vector<int64_t> DueUpdates(const Plan& plan, bool Due::*what, Seconds seconds) {
   std::vector<int64_t> found;
@@ -44,7 +44,7 @@ TEST(PlanTest, StepsAndEpochsAreUpdatesWhateverTheTime) {
   }
 }
 
-TEST(PlanTest, EpochsComeBehindTheCurriculum) {
+TEST(PlanTest, EpochsComeAfterTheCurriculum) {
   EXPECT_EQ(Plan({.duration = {.epochs = 2}}, 5, 8).updates(), 21);
   EXPECT_EQ(Plan({.duration = {.steps = 12}}, 5, 8).updates(), 12);
 }

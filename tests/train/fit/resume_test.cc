@@ -39,7 +39,7 @@ bool Ascends(const std::vector<double>& numbers) {
   return !numbers.empty() && std::is_sorted(numbers.begin(), numbers.end());
 }
 
-// With another number of threads each time.
+// Uses another number of threads each time.
 TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
   std::mt19937 random(std::random_device{}());
   for (const Architecture& architecture : AllArchitectures()) {

@@ -55,7 +55,7 @@ class StartTest : public testing::Test {
     return config;
   }
 
-  // With weights that hide nothing.
+  // Its weights hide nothing.
   std::unique_ptr<Model> Drawn(const ModelConfig& config, uint64_t seed) {
     auto model = MakeModel(config).value();
     InitialiseWeights(*model, Initialisation::kSane, seed);

@@ -27,7 +27,7 @@ std::vector<at::Tensor> Shards(int count, int64_t size) {
   return shards;
 }
 
-// Of the numbers 0 .. count - 1: halves of a power of two.
+// The numbers 0 .. count - 1: halves of a power of two.
 std::vector<int64_t> All(const GradientSum& sum) {
   std::vector<int64_t> blocks(sum.blocks());
   std::iota(blocks.begin(), blocks.end(), 0);
@@ -66,7 +66,7 @@ TEST(GradientSum, IsAFixedTreeWhateverTheThreadsAndTheInstructions) {
   }
 }
 
-// Those behind the ones used have gradients of an earlier batch.
+// Buffers after the used ones have gradients of an earlier batch.
 TEST(GradientSum, LeavesOutShardsThatHadNoRows) {
   const std::vector<at::Tensor> shards = Shards(4, 100);
   const at::Tensor expected = shards[0] + shards[1] + shards[2];

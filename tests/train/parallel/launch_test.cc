@@ -45,7 +45,7 @@ TEST(Launch, OneOfSeveral) {
 }
 
 // Its agent listens at the port that it names.
-TEST(Launch, BehindTorchrunTheNextPort) {
+TEST(Launch, UnderTorchrunTheNextPort) {
   auto variables = Whole();
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   EXPECT_EQ(Read(variables)->port, 29501);

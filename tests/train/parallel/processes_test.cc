@@ -120,8 +120,8 @@ TEST_F(Processes, HaveTheBitsOfOne) {
   }
 }
 
-// By any of them, with and without a memory that is carried; the others end by
-// themselves. It goes on in another number of processes.
+// Any of them is stopped, with and without a carried memory; the others end by
+// themselves. The run continues with another number of processes.
 TEST_F(Processes, KilledAtRandomMomentsTheRunGoesOn) {
   std::mt19937 random(std::random_device{}());
   using Kills = std::vector<std::pair<int, int>>;  // processes, and which is killed

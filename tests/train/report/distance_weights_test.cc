@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(MeanByDistance, CountsTheQueriesThatCanLookSoFarBack) {
-  // Two queries behind one key in memory.
+  // Two queries after one key in memory.
   const std::vector<float> weights = {0.25f, 0.75f, 0,  //
                                       0.5f,  0.25f, 0.125f};
   EXPECT_THAT(MeanByDistance(weights, 3),

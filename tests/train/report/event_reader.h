@@ -13,12 +13,12 @@ namespace mnemon {
 struct ReadEvent {
   double wall_time = 0;
   int64_t step = 0;
-  std::string version;                   // of the first event alone
+  std::string version;                   // only in the first event
   std::map<std::string, float> scalars;  // by tag
   std::map<std::string, std::string> texts;
 };
 
-// Fails the test where lengths, checksums or fields are not as documented.
+// Fails the test if lengths, checksums or fields are not as documented.
 std::vector<ReadEvent> ReadEvents(std::string_view file);
 
 }  // namespace mnemon

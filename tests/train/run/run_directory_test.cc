@@ -95,7 +95,7 @@ TEST_F(RunDirectoryTest, WithoutTheLinkTheNewestCheckpointIsTheLast) {
   EXPECT_TRUE(fs::exists(path_ / "last/training/state.json"));
 }
 
-TEST_F(RunDirectoryTest, LeftoversBehindTheNewestCheckpointGo) {
+TEST_F(RunDirectoryTest, LeftoversAfterTheNewestCheckpointGo) {
   ASSERT_TRUE(RunDirectory::Open(path_, false)->Save(10, content_, 0, 2).ok());
   fs::create_directory(path_ / "step-15");
   fs::create_directory(path_ / "step-x");

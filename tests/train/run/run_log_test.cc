@@ -72,7 +72,7 @@ TEST_F(RunLogTest, RowsAreCutBackToTheCheckpoint) {
   EXPECT_EQ(tmp_.Get("samples.jsonl"), "");
 }
 
-// Also where the process ended behind the rewriting and before a checkpoint.
+// Also if the process ended after the rewriting and before a checkpoint.
 TEST_F(RunLogTest, ARunOfAnEarlierVersionGoesOn) {
   const std::string before = std::string(kMetricsBefore) + "10,1,,0,0,\n";
   const std::string current = std::string(kMetrics) + "10,1,,0,0,,,,\n";

@@ -71,7 +71,7 @@ class Session(SessionHandle):
     def score(
         self, parts: Parts, *, timeout: float | None = None, **options: Unpack[ScoreOptions]
     ) -> Scoring:
-        """How likely `parts` are behind the session's history, which they join with
+        """How likely `parts` are after the session's history, which they join with
         `commit`."""
         requests = score_requests(parts, session=self.id, **options)
         call = self._calls.stubs.generation.Score(requests, timeout=timeout)

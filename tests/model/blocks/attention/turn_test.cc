@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, TurnTest, testing::ValuesIn(TargetsUnderTest()
                          TargetName);
 
 // docs/numerics.md.
-TEST(RotaryTest, AnglesFarBehindTheStart) {
+TEST(RotaryTest, AnglesFarAfterTheStart) {
   constexpr int64_t kLast = 131072;
   for (const double theta : {1e4, 5e5}) {
     const AngleTable table(kLast + 1, FrequenciesOf({.width = 128, .theta = theta}));

@@ -38,8 +38,8 @@ TEST(Team, EverySequenceAndEveryShareIsOfOneMember) {
   }
 }
 
-// All phases of a member lie behind those before of all members.
-TEST(Team, MembersMeetBehindEveryPhase) {
+// A phase of any member comes after the previous phases of all members.
+TEST(Team, MembersMeetAfterEveryPhase) {
   ThreadPool pool(4);
   Phases phases(pool);
   std::atomic<int> done = 0, early = 0;

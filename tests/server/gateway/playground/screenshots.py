@@ -49,7 +49,7 @@ def fork(page, end):
 
 
 def line_end(page, lines):
-    """Behind that many lines of the text."""
+    """After that many lines of the text."""
     return page.evaluate(
         f"passage.text.split('\\n').slice(0, {lines}).join('\\n').length + 1"
     )

@@ -5,7 +5,7 @@
 Example:
   tests/model/text/data/templates/render.py language.jsonl > new.jsonl
 
-A line {"variables": ..} is for the lines behind it, each [template, text], where the text
+A line {"variables": ..} is for the lines after it, each [template, text], where the text
 is null when jinja2 fails. The environment is that of transformers 5.24.0.
 """
 import datetime
