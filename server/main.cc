@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/command_line.h"
 #include "base/listen_address.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/process/command_line.h"
+#include "base/process/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/compute/device/open_device.h"

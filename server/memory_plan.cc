@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/control_groups.h"
 #include "base/error.h"
+#include "base/process/control_groups.h"
 #include "base/strings.h"
 #include "model/state/state_image.h"
 #include "server/durability/stored_journal.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/listen_address.h"
 #include "base/log.h"
 #include "base/status_macros.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "server/engine/engine.h"
 #include "server/memory_plan.h"
 #include "server/rpc/server.h"

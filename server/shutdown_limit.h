@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace mnemon {
 

@@ -269,7 +269,7 @@ std::string LayerOf(std::string_view path) {
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return "";
   const std::string top = folder.begin()->string();
-  if (top == "tests") return top;
+  if (top == "tests" || top == "base") return top;
   std::string layer = folder.string();
   if (!ProjectRules().contains(layer) && (top == "model" || top == "server") &&
       folder != top) {

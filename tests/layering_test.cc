@@ -180,7 +180,7 @@ TEST(Rules, CanBeOrdered) {
 }
 
 TEST(LayerOf, PlacesFiles) {
-  EXPECT_EQ(LayerOf("base/file.cc"), "base");
+  EXPECT_EQ(LayerOf("base/files/file.cc"), "base");
   EXPECT_EQ(LayerOf("model/state/arena.h"), "model/state");
   EXPECT_EQ(LayerOf("model/blocks/attention/step.cc"), "model/blocks");
   EXPECT_EQ(LayerOf("model/compute/cuda/linear.h"), "model/compute");
@@ -204,11 +204,11 @@ TEST(LayerOf, PlacesFiles) {
 
 TEST(ParseIncludes, FindsEveryForm) {
   EXPECT_THAT(ParseIncludes("#include <vector>\n"
-                            "  #  include \"base/file.h\"  // why\n"
+                            "  #  include \"base/files/file.h\"  // why\n"
                             "#include<ATen/ops/mm.h>\r\n"
                             "// #include \"no.h\"\n"
                             "const char* s = \"#include <no>\";"),
-              ElementsAre("vector", "base/file.h", "ATen/ops/mm.h"));
+              ElementsAre("vector", "base/files/file.h", "ATen/ops/mm.h"));
 }
 
 TEST(ResolveIncludes, FollowsRelativePaths) {
@@ -317,7 +317,7 @@ TEST(TorchInTorchFree, IsFound) {
        {"model/families/config.h", "model/state/state.cc", "model/state/arena.h",
         "model/decoder/decoder.h", "model/compute/weights.h", "model/compute/cpu.cc",
         "model/blocks/attention/step.cc", "server/engine/engine.cc",
-        "model/program/step_program.cc", "model/text/a.cc",
+        "model/program/step/step_program.cc", "model/text/a.cc",
         "model/families/families.cc", "model/load/load.cc", "server/main.cc",
         "train/run/metrics.h"}) {
     const Tree tree = {{path, {"model/x.h"}}, {"model/x.h", {"c10/util/Half.h"}}};

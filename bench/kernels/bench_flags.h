@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "bench/figures/report.h"
 #include "bench/kernels/bench_model.h"
 #include "train/commands/compute_flags.h"

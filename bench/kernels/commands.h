@@ -2,7 +2,7 @@
 // The subcommands of mnemon-bench.
 #pragma once
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 
 namespace mnemon {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "base/command_line.h"
-#include "base/process.h"
+#include "base/process/command_line.h"
+#include "base/process/process.h"
 #include "bench/kernels/commands.h"
 #include "model/sequence/runtime.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/slabs.h"
+#include "base/memory/slabs.h"
 #include "bench/kernels/vector_loops.h"
 
 namespace mnemon {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "bench/serving/metrics_page.h"
 
 namespace mnemon::serving {

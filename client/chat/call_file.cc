@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/sha256.h"
 #include "base/strings.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/command_line.h"
 #include "base/error.h"
+#include "base/process/command_line.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

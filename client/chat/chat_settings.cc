@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "absl/strings/numbers.h"
-#include "base/command_line.h"
-#include "base/nearest_name.h"
+#include "base/process/command_line.h"
+#include "base/process/nearest_name.h"
 #include "base/quote.h"
 #include "base/strings.h"
 #include "client/terminal/sampling_fields.h"

@@ -2,7 +2,7 @@
 // The subcommands of mnemon. Each function adds one with its flags; main calls it once.
 #pragma once
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 
 namespace mnemon::client {
 

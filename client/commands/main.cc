@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "base/command_line.h"
-#include "base/process.h"
+#include "base/process/command_line.h"
+#include "base/process/process.h"
 #include "client/client.h"
 #include "client/commands/commands.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "client/generate_options.h"
 
 namespace mnemon::client {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/standard_output.h"
+#include "base/process/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/client.h"

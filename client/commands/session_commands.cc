@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/standard_output.h"
+#include "base/process/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/client.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "client/session.h"
 #include "client/terminal/sampling_flags.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/descriptor.h"
-#include "base/file.h"
+#include "base/files/descriptor.h"
+#include "base/files/file.h"
 
 namespace mnemon::client {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 
 namespace mnemon::client {
 

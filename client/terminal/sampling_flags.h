@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "client/client.h"
 
 namespace mnemon::client {

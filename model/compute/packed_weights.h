@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/slabs.h"
+#include "base/memory/slabs.h"
 #include "model/compute/kernels.h"
 
 namespace mnemon {

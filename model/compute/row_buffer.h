@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/compute/kernels.h"
 
 namespace mnemon {

@@ -12,8 +12,8 @@
 #include <cmath>
 #include <optional>
 
-#include "base/control_groups.h"
 #include "base/float_mode.h"
+#include "base/process/control_groups.h"
 
 namespace mnemon {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/compute/weights.h"
 #include "model/decoder/introspection.h"
 #include "model/description/description.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/saturating.h"
 #include "base/strings.h"
-#include "model/blocks/attention/calls.h"
+#include "model/blocks/attention/kernels/calls.h"
 #include "model/compute/tensor_names.h"
 
 namespace mnemon {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
+#include "base/process/nearest_name.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/families/table.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
+#include "base/process/nearest_name.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

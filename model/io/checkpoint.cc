@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/sha256.h"

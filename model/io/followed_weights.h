@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
-#include "base/file_bytes.h"
+#include "base/files/file.h"
+#include "base/files/file_bytes.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
 #include "model/io/weight_scan.h"

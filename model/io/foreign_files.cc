@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
-#include "base/json.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
+#include "base/files/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/mapped_file.h"
+#include "base/files/file.h"
+#include "base/files/mapped_file.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"

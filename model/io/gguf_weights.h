@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/file_bytes.h"
-#include "base/mapped_file.h"
+#include "base/files/file_bytes.h"
+#include "base/files/mapped_file.h"
 #include "model/io/gguf.h"
 #include "model/io/safetensors.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

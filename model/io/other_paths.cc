@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

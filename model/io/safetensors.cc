@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

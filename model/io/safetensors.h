@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/file_bytes.h"
+#include "base/files/file_bytes.h"
 
 namespace mnemon {
 

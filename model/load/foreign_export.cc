@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/quote.h"
 #include "base/strings.h"
 

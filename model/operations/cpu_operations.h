@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/partition.h"
-#include "model/blocks/attention/calls.h"
+#include "model/blocks/attention/kernels/calls.h"
 #include "model/blocks/fast_weights/calls.h"
 #include "model/compute/kernels.h"
 #include "model/compute/linear_scratch.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/compute/kernels.h"
 #include "model/compute/thread_pool.h"
 #include "model/operations/cpu_operations.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "model/blocks/attention/step_reference.h"
+#include "model/blocks/attention/kernels/step_reference.h"
 #include "model/blocks/fast_weights/step_reference.h"
 #include "model/compute/reference_sums.h"
 #include "model/operations/cpu_operations.h"

@@ -10,9 +10,9 @@
 
 #include <hwy/highway.h>
 
-#include "model/blocks/attention/append_simd-inl.h"
-#include "model/blocks/attention/attend_simd-inl.h"
-#include "model/blocks/attention/turn_simd-inl.h"
+#include "model/blocks/attention/kernels/append_simd-inl.h"
+#include "model/blocks/attention/kernels/attend_simd-inl.h"
+#include "model/blocks/attention/kernels/turn_simd-inl.h"
 #include "model/blocks/fast_weights/step_simd-inl.h"
 #include "model/compute/each_target.h"
 #include "model/compute/simd_int8-inl.h"

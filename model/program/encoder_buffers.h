@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/compute/kernels.h"
 #include "model/compute/row_buffer.h"
 #include "model/decoder/decoder.h"

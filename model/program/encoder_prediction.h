@@ -19,7 +19,7 @@
 #include "model/description/description.h"
 #include "model/operations/cpu_team.h"
 #include "model/program/encoder_buffers.h"
-#include "model/program/step_program.h"
+#include "model/program/step/step_program.h"
 
 namespace mnemon {
 

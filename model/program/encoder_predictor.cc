@@ -9,7 +9,7 @@
 #include "model/compute/tensor_names.h"
 #include "model/operations/step_numerics.h"
 #include "model/program/encoder_prediction.h"
-#include "model/program/step_program.h"
+#include "model/program/step/step_program.h"
 
 namespace mnemon {
 namespace {

@@ -5,15 +5,15 @@
 #include <string>
 #include <utility>
 
+#include "base/memory/reserve.h"
 #include "base/out_of_memory.h"
-#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "model/compute/device/device_memory.h"
 #include "model/operations/step_numerics.h"
-#include "model/program/cpu_runner.h"
-#include "model/program/device_runner.h"
-#include "model/program/step_batch.h"
-#include "model/program/step_introspection.h"
+#include "model/program/cpu/cpu_runner.h"
+#include "model/program/device/device_runner.h"
+#include "model/program/step/step_batch.h"
+#include "model/program/step/step_introspection.h"
 
 namespace mnemon {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/sampling/sampling_operations.h"
 
 namespace mnemon {

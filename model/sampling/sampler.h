@@ -8,7 +8,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/sampling/candidates.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_operations.h"

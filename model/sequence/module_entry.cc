@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/load/sequence_module.h"

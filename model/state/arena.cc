@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/memory/reserve.h"
 #include "base/partition.h"
-#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/compute/kernels.h"

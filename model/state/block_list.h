@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/reserve.h"
+#include "base/memory/reserve.h"
 #include "model/state/block_runs.h"
 
 namespace mnemon {

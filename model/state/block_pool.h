@@ -15,7 +15,7 @@
 #include <functional>
 #include <memory>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "model/state/block_list.h"
 #include "model/state/block_runs.h"
 #include "model/state/state_memory.h"

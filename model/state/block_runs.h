@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "model/state/state_memory.h"
 
 namespace mnemon {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/slabs.h"
+#include "base/memory/slabs.h"
 
 namespace mnemon {
 namespace {

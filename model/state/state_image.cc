@@ -5,8 +5,8 @@
 #include <new>
 #include <vector>
 
-#include "base/aligned_floats.h"
 #include "base/check.h"
+#include "base/memory/aligned_floats.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "model/compute/kernels.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_kind.h"
-#include "base/json.h"
+#include "base/files/file_kind.h"
+#include "base/files/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

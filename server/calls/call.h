@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "base/utf8.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_params.h"

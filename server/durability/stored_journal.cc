@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 #include "base/out_of_memory.h"
 #include "server/durability/journal_writer.h"
 #include "server/requests/engine_errors.h"

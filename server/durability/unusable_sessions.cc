@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 #include "server/requests/engine_errors.h"
 
 namespace mnemon {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "absl/status/status.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "server/sessions/session_directory.h"
 
 namespace mnemon {

@@ -34,7 +34,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "server/durability/session_persistence.h"
 #include "server/engine/engine_stats.h"
 #include "server/requests/engine_model.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/quote.h"
 #include "base/strings.h"
 

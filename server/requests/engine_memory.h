@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 
 namespace mnemon {
 

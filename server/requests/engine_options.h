@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/byte_budget.h"
 #include "base/clock.h"
+#include "base/memory/byte_budget.h"
 #include "model/sampling/sampling_operations.h"
 #include "server/requests/observer.h"
 #include "server/requests/request.h"

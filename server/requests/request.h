@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "model/decoder/decoder.h"
 #include "model/decoder/introspection.h"
 #include "model/sampling/generation_defaults.h"

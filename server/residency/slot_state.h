@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "model/state/arena.h"
 #include "model/state/state_memory.h"
 

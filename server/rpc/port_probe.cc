@@ -15,7 +15,7 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "grpc/health/v1/health.grpc.pb.h"

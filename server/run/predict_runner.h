@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "server/requests/engine_model.h"
 #include "server/run/engine_context.h"
 #include "server/run/model_stats.h"

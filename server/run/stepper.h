@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampling_team.h"

@@ -27,7 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "server/requests/call_params.h"
 
 namespace mnemon {

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <new>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 
 namespace mnemon {
 namespace {

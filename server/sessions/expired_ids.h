@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 
 namespace mnemon {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 #include "server/requests/engine_memory.h"
 #include "server/requests/random.h"
 #include "server/requests/request.h"

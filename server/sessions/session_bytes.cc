@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 #include "server/sessions/session_journal.h"
 
 namespace mnemon {

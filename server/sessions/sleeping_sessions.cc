@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "base/heap_bytes.h"
+#include "base/memory/heap_bytes.h"
 
 namespace mnemon {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 
 namespace mnemon {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/heap_bytes.h"
-#include "base/reserve.h"
+#include "base/memory/heap_bytes.h"
+#include "base/memory/reserve.h"
 
 namespace mnemon {
 namespace {

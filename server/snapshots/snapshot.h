@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 #include "model/state/state.h"
 
 namespace mnemon {

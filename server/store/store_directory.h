@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace mnemon {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace mnemon {
 

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "model/text/tokenizer.h"
 #include "server/requests/request.h"
 #include "server/requests/request_timer.h"

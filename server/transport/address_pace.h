@@ -17,7 +17,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 #include "server/transport/connection.h"
 #include "server/transport/traffic_check.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 #include "server/transport/arrival_pace.h"
 
 namespace mnemon {

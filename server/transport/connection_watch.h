@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "base/attended_clock.h"
-#include "base/heap_trim.h"
+#include "base/memory/heap_trim.h"
 #include "server/transport/connection_table.h"
 #include "server/transport/traffic_check.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 #include "base/listen_address.h"
 
 namespace mnemon {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/io/temporary_directory.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

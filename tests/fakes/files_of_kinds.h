@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Beginnings of files of every kind of base/file_kind.h, as their programs write them.
+// Beginnings of files of every kind of base/files/file_kind.h, as their programs write them.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/file_kind.h"
+#include "base/files/file_kind.h"
 
 namespace mnemon {
 

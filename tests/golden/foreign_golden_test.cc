@@ -13,7 +13,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/families/foreign.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/check.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/status_macros.h"
 #include "model/io/import_labml.h"
 #include "model/sequence/device.h"

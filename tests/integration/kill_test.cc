@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "client/client.h"
 #include "client/request_id.h"

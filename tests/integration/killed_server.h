@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 
 namespace mnemon {
 

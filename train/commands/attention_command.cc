@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/decoder/decoder.h"

@@ -3,7 +3,7 @@
 // it once.
 #pragma once
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 
 namespace mnemon {
 

@@ -7,8 +7,8 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/command_line.h"
 #include "base/out_of_memory.h"
+#include "base/process/command_line.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/compute/device/open_device.h"

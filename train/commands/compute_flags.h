@@ -10,7 +10,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/status/status.h"
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "model/program/decoder_flags.h"
 #include "model/program/make_decoder.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/process/standard_output.h"
 #include "base/quote.h"
-#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/load/foreign_export.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/families/families.h"

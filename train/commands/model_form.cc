@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/compute/kernels.h"

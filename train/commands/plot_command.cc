@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "train/commands/commands.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

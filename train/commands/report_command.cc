@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/sequence/runtime.h"

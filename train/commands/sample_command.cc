@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process/standard_output.h"
 #include "base/quote.h"
-#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "model/compute/kernels.h"
 #include "model/program/make_decoder.h"

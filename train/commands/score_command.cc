@@ -10,7 +10,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/compute/kernels.h"

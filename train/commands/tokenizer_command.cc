@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
-#include "base/json.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
+#include "base/files/json.h"
+#include "base/process/standard_output.h"
 #include "base/quote.h"
-#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "base/utf8.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "model/text/tokenizer.h"
 
 namespace mnemon {

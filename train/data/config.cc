@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "base/nearest_name.h"
+#include "base/process/nearest_name.h"
 #include "base/strings.h"
 #include "model/families/families.h"
 #include "train/data/curriculum.h"

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "toml++/toml.h"

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/file_kind.h"
+#include "base/files/file_kind.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

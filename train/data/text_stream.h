@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace mnemon {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"

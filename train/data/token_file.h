@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "base/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "model/text/tokenizer.h"
 #include "train/data/token_file_header.h"
 #include "train/data/token_view.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "base/quote.h"
 #include "base/strings.h"
 

@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"

@@ -8,8 +8,8 @@
 
 #include <ATen/ops/empty.h>
 
-#include "base/command_line.h"
-#include "base/process.h"
+#include "base/process/command_line.h"
+#include "base/process/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace mnemon {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 
 namespace mnemon {
 

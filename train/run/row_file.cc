@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 

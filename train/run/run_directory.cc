@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
-#include "base/lock_file.h"
+#include "base/files/file.h"
+#include "base/files/lock_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "base/file.h"
-#include "base/json.h"
+#include "base/files/file.h"
+#include "base/files/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"

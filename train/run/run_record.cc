@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"

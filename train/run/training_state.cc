@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/serving/calls.h"

@@ -7,10 +7,10 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "base/command_line.h"
-#include "base/file.h"
-#include "base/process.h"
-#include "base/standard_output.h"
+#include "base/files/file.h"
+#include "base/process/command_line.h"
+#include "base/process/process.h"
+#include "base/process/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/serving/scenarios/scenario.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 

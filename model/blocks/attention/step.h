@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "model/blocks/attention/calls.h"
+#include "model/blocks/attention/kernels/calls.h"
 #include "model/blocks/attention/settings.h"
 #include "model/blocks/sub_layer_end_step.h"
 #include "model/compute/angle_table.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/blocks/attention/calls.h"
+#include "model/blocks/attention/kernels/calls.h"
 #include "model/blocks/attention/step.h"
 #include "model/blocks/feedback_memory/settings.h"
 #include "model/compute/kernels.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/aligned_floats.h"
+#include "base/memory/aligned_floats.h"
 
 namespace mnemon {
 

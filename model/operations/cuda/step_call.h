@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "model/blocks/attention/calls.h"
+#include "model/blocks/attention/kernels/calls.h"
 #include "model/blocks/fast_weights/calls.h"
 #include "model/compute/cuda/linear_plan.h"
 #include "model/compute/cuda/sample_row.h"

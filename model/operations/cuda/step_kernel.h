@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "model/blocks/attention/attend_cuda.h"
-#include "model/blocks/attention/turn_cuda.h"
+#include "model/blocks/attention/kernels/attend_cuda.h"
+#include "model/blocks/attention/kernels/turn_cuda.h"
 #include "model/blocks/fast_weights/step_cuda.h"
 #include "model/compute/cuda/linear.h"
 #include "model/compute/cuda/sample.h"

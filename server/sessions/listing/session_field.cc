@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/nearest_name.h"
+#include "base/process/nearest_name.h"
 #include "base/quote.h"
 #include "base/strings.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // mnemon-bench as a user runs it: short, on the smallest size.
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"

@@ -5,9 +5,9 @@
 #include <deque>
 #include <sstream>
 
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/command_line.h"
 #include "client/chat/chat_settings.h"
 #include "client/terminal/sampling_flags.h"
 #include "gmock/gmock.h"

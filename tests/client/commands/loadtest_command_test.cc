@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/json.h"
+#include "base/files/json.h"
 #include "base/log.h"
 #include "client/commands/commands.h"
 #include "gmock/gmock.h"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "gmock/gmock.h"
 #include "tests/client/commands/run_command.h"
 #include "tests/client/fake_sessions.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The emulator of a device itself: what meets, what runs ahead, and that code without a
 // barrier that it needs does not pass for right.
-#include "tests/fakes/device_emulator.h"
+#include "tests/fakes/device/device_emulator.h"
 
 #include <functional>
 #include <set>
@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/compute/cuda/device.h"
-#include "tests/fakes/device_operations.h"
+#include "tests/fakes/device/device_operations.h"
 
 namespace mnemon {
 namespace {

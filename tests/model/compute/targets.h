@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "model/compute/packed_weights.h"
 #include "model/operations/cpu_operations.h"
-#include "tests/fakes/device_operations.h"
+#include "tests/fakes/device/device_operations.h"
 #include "tests/fakes/drawn_floats.h"
 
 namespace mnemon {

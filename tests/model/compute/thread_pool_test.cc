@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "gtest/gtest.h"
 #include "model/operations/cpu_team.h"
 #include "tests/fakes/flushing_float_mode.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/byte_budget.h"
+#include "base/memory/byte_budget.h"
 #include "gtest/gtest.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"

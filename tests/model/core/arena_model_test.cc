@@ -18,7 +18,7 @@
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
 #include "model/state/state_image.h"
-#include "tests/fakes/emulated_driver.h"
+#include "tests/fakes/device/emulated_driver.h"
 #include "tests/fakes/far_memory.h"
 
 namespace mnemon {

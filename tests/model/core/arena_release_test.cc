@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/byte_budget.h"
 #include "base/error.h"
+#include "base/memory/byte_budget.h"
 #include "gtest/gtest.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"

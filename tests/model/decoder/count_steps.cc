@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/process.h"
+#include "base/files/file.h"
+#include "base/process/process.h"
 #include "model/compute/step_options.h"
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"

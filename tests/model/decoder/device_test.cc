@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "model/sequence/make_model.h"
-#include "tests/fakes/host_device.h"
+#include "tests/fakes/device/host_device.h"
 #include "tests/model/decoder/variants.h"
 
 namespace mnemon {

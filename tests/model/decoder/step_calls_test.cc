@@ -12,7 +12,7 @@
 #include "bench/kernels/allocation_count.h"
 #include "model/compute/thread_pool.h"
 #include "model/operations/cpu_operations.h"
-#include "model/program/step_partition.h"
+#include "model/program/step/step_partition.h"
 #include "model/sequence/make_model.h"
 #include "model/state/block_recycler.h"
 #include "tests/fakes/patience.h"

@@ -15,7 +15,7 @@
 #include "model/operations/step_numerics.h"
 #include "model/program/step_decoder.h"
 #include "model/sampling/sampler.h"
-#include "tests/fakes/device_operations.h"
+#include "tests/fakes/device/device_operations.h"
 #include "tests/model/compute/bit_hash.h"
 #include "tests/model/decoder/drawn_weights.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/file_kind.h"
+#include "base/files/file.h"
+#include "base/files/file_kind.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

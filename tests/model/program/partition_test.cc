@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/program/step_partition.h"
+#include "model/program/step/step_partition.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,8 +6,8 @@
 #include "model/compute/thread_pool.h"
 #include "model/families/families.h"
 #include "model/operations/cpu_operations.h"
-#include "model/program/cpu_runner.h"
-#include "model/program/step_program.h"
+#include "model/program/cpu/cpu_runner.h"
+#include "model/program/step/step_program.h"
 
 namespace mnemon {
 namespace {

@@ -15,8 +15,8 @@
 #include "model/sampling/fixed_point.h"
 #include "model/sampling/philox.h"
 #include "model/sampling/sampler.h"
-#include "tests/fakes/device_emulator.h"
-#include "tests/fakes/device_operations.h"
+#include "tests/fakes/device/device_emulator.h"
+#include "tests/fakes/device/device_operations.h"
 #include "tests/model/sampling/drawn_cases.h"
 
 namespace mnemon {

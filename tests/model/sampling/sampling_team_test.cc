@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/flushing_float_mode.h"
 #include "tests/model/sampling/sampling_cases.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "gmock/gmock.h"

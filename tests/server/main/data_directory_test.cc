@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

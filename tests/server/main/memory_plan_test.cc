@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/control_groups.h"
 #include "base/error.h"
+#include "base/process/control_groups.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

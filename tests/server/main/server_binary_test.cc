@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

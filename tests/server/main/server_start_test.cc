@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

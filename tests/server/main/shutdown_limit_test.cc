@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/log.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "gtest/gtest.h"
 #include "server/shutdown_limit.h"
 

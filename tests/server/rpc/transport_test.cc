@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/files/descriptor.h"
 #include "gtest/gtest.h"
 #include "server/rpc/port_probe.h"
 #include "server/rpc/stream_counts.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/strings.h"
 #include "gtest/gtest.h"
 

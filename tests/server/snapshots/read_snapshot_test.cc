@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"

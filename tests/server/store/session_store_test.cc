@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "gmock/gmock.h"
 #include "server/store/store_file_system.h"
 #include "tests/fakes/patience.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "base/command_line.h"
+#include "base/process/command_line.h"
 #include "gtest/gtest.h"
 #include "train/commands/commands.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_kind.h"
+#include "base/files/file_kind.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

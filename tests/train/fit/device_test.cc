@@ -2,12 +2,12 @@
 // Training on another device than the CPU: the same run but for rounding, and what it
 // saves can be read anywhere.
 
-#include "model/sequence/device.h"
 #include "gtest/gtest.h"
 #include "model/families/families.h"
 #include "model/io/checkpoint.h"
+#include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
-#include "tests/fakes/host_device.h"
+#include "tests/fakes/device/host_device.h"
 #include "tests/model/io/temporary_directory.h"
 #include "train/data/drawn_task.h"
 #include "train/data/text_task.h"

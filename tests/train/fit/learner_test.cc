@@ -7,7 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/families/families.h"

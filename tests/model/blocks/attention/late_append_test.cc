@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/blocks/attention/attend_cuda.h"
-#include "tests/fakes/device_emulator.h"
-#include "tests/fakes/device_operations.h"
+#include "model/blocks/attention/kernels/attend_cuda.h"
+#include "tests/fakes/device/device_emulator.h"
+#include "tests/fakes/device/device_operations.h"
 
 namespace mnemon {
 namespace {
