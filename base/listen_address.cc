@@ -2,12 +2,14 @@
 #include "base/listen_address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "base/error.h"
@@ -17,16 +19,51 @@
 namespace mnemon {
 namespace {
 
-// 0, or the errno of the failure.
-int TryBind(const addrinfo& address) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
+constexpr int kBacklog = 1024;  // lowered by the system to net.core.somaxconn
+
+// The port is at the same place in both families.
+sockaddr_storage WithPort(const addrinfo& found, int port) {
+  sockaddr_storage address = {};
+  std::memcpy(&address, found.ai_addr, found.ai_addrlen);
+  const auto number = htons(static_cast<uint16_t>(port));
+  std::memcpy(reinterpret_cast<char*>(&address) + offsetof(sockaddr_in, sin_port),
+              &number, sizeof(number));
+  return address;
+}
+
+// The socket, or the errno of the failure.
+struct Opened {
+  Descriptor socket;
+  int error = 0;
+};
+
+Opened OpenOne(const addrinfo& found, int port) {
+  Opened opened{.socket = Descriptor(socket(
+                    found.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))};
+  const int fd = opened.socket.get();
   const int on = 1;
-  // Like gRPC: addresses of closed connections are free, listening ones are not.
+  const int off = 0;
+  // Addresses of closed connections are free, listening ones are not.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const int result = bind(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
-  close(fd);
-  return result;
+  if (found.ai_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  }
+  const sockaddr_storage address = WithPort(found, port);
+  if (fd < 0 ||
+      bind(fd, reinterpret_cast<const sockaddr*>(&address), found.ai_addrlen) != 0 ||
+      listen(fd, kBacklog) != 0) {
+    opened.error = errno;
+  }
+  return opened;
+}
+
+int BoundPort(int fd) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  sockaddr_in four;
+  std::memcpy(&four, &address, sizeof(four));
+  return ntohs(four.sin_port);
 }
 
 }  // namespace
@@ -71,30 +108,38 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text,
   return address;
 }
 
-absl::Status CheckBindable(const ListenAddress& address, std::string_view field) {
+absl::StatusOr<ListeningSockets> Listen(const ListenAddress& address,
+                                        std::string_view field) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(address.host.c_str(),
-                                std::to_string(address.port).c_str(), &hints, &found);
+  addrinfo* all = nullptr;
+  const int error =
+      getaddrinfo(address.host.c_str(), StrCat(address.port).c_str(), &hints, &all);
   if (error != 0) return ListenFailed(address, field, gai_strerror(error));
-  std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(all, &freeaddrinfo);
+  ListeningSockets listening{.port = address.port};
   int last = EADDRNOTAVAIL;
-  bool bound = false;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    const int result = TryBind(*one);
-    if (result == EADDRINUSE) {
-      return ListenFailed(address, field, std::strerror(result));
+  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
+    if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
+    Opened opened = OpenOne(*one, listening.port);
+    // A free port of the first address may be taken on the next; that one is left out.
+    const bool chosen = address.port != 0 || listening.sockets.empty();
+    if (opened.error == EADDRINUSE && chosen) {
+      return ListenFailed(address, field, std::strerror(opened.error));
     }
-    if (result == 0) {
-      bound = true;
-    } else {
-      last = result;
+    if (opened.error != 0) {
+      last = opened.error;
+      continue;
     }
+    listening.port = BoundPort(opened.socket.get());
+    listening.sockets.push_back(std::move(opened.socket));
   }
-  return bound ? absl::OkStatus() : ListenFailed(address, field, std::strerror(last));
+  if (listening.sockets.empty()) {
+    return ListenFailed(address, field, std::strerror(last));
+  }
+  return listening;
 }
 
 }  // namespace mnemon

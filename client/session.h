@@ -27,7 +27,6 @@ struct SessionCheckpoint {
   int64_t position = 0;  // tokens in the history at that time
   int64_t size_bytes = 0;
   std::optional<SystemTime> create_time;
-  bool automatic = false;  // made by the server; may be dropped to make room
 };
 
 // Ids and names of models are without "sessions/" and "models/"; names of enumerators
@@ -47,7 +46,7 @@ struct Session {
   std::string durability;    // "NONE", "TURN", "ALWAYS"
   SamplingOptions sampling;  // for calls without their own
   bool paused = false;
-  std::string tier;  // "DEVICE", "HOST", "DISK", "SHARED"
+  std::string tier;  // "DEVICE", "HOST", "DISK"
   std::string model_id;
   std::string numerics_id;
   std::vector<SessionCheckpoint> checkpoints;  // oldest first

@@ -177,8 +177,7 @@ SessionCheckpoint FromMessage(const v1::Checkpoint& message) {
   return {.id = message.checkpoint_id(),
           .position = message.token_count(),
           .size_bytes = message.size_bytes(),
-          .create_time = ToTime(message.has_create_time(), message.create_time()),
-          .automatic = message.automatic()};
+          .create_time = ToTime(message.has_create_time(), message.create_time())};
 }
 
 Verification FromMessage(const v1::VerifySessionResponse& message) {

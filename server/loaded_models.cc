@@ -25,21 +25,14 @@ std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
 }
 
-// What one full session takes from an arena, blocks rounded up: growing and fixed.
-struct FullState {
-  int64_t growing_bytes = 0;
-  int64_t fixed_bytes = 0;
-};
-
-absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
-  FullState full{.fixed_bytes = spec.bytes_at(0)};
-  if (!spec.growing()) return full;
+// What one full session takes from an arena, in whole blocks.
+absl::StatusOr<int64_t> FullStateBytes(const StateSpec& spec) {
+  if (!spec.growing()) return spec.bytes_at(0);
   // An arena takes memory when a block is used, so this one only counts.
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                           StateArena::Create(spec, {.slots = 1}));
   const int64_t block_bytes = spec.bytes_at(1) - spec.bytes_at(0);
-  full.growing_bytes = arena->pools().blocks() * block_bytes;
-  return full;
+  return arena->pools().blocks() * block_bytes + spec.bytes_at(0);
 }
 
 int64_t WeightBytesOf(const ServedModel& model) {
@@ -47,12 +40,12 @@ int64_t WeightBytesOf(const ServedModel& model) {
                        : model.predictor->weight_bytes();
 }
 
-// Of a call, beside its state: its tokens, with those that wait for their consumer.
+// A call's tokens, those that wait for their consumer included.
 constexpr int64_t kCallTokens = int64_t{256} << 10;
 
-// What calls of a model need to run, one after the other: the runs of blocks that the
-// arena takes from the system for a full session, of which an eighth may be unused,
-// with, beside its fixed entries, those of a fresh session and a saved copy.
+// The memory with which calls of a model run one after the other: the blocks of a full
+// session, of which an eighth may be unused, and beside its fixed entries those of a
+// fresh session and a saved copy.
 int64_t LeastCallBytes(const ServedModel& model, const ModelFacts& facts) {
   if (!model.decoder) return 0;
   const StateSpec& spec = model.decoder->spec();
@@ -95,7 +88,7 @@ std::string RoomText(const SessionTiers& tiers, bool state_on_host) {
                 state_on_host ? "memory" : "the memory of the GPU + the host's");
 }
 
-// What one wants to know first, on a line.
+// Logs the main facts on one line.
 void LogModel(const ModelFacts& facts, const std::string& sessions) {
   LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ",
                  Parameters(facts.parameters), " parameters, ", facts.precision,
@@ -115,6 +108,40 @@ void LogTiers(const std::string& name, const SessionTiers& tiers) {
                " tokens fit at rest in memory, each with a state of ", at.state_bytes,
                " bytes and ", at.session_bytes, " bytes beside it"));
   }
+}
+
+absl::StatusOr<LoadedModels::One> LoadOne(const CheckpointFlag& flag,
+                                          const ServeModelOptions& options) {
+  LoadedModels::One one;
+  MNEMON_ASSIGN_OR_RETURN(one.served, LoadServedModel(flag.dir, options));
+  const ServedModel& served = one.served;
+  one.facts = {.name = flag.name,
+               .model_id = served.model_id,
+               .architecture = served.architecture,
+               .config_json = served.config_json,
+               .vocab = served.description.vocab,
+               .has_tokenizer = served.tokenizer != nullptr,
+               .parameters = served.parameters,
+               .precision = NameOf(served.format),
+               .kernels = served.kernels,
+               .chat_template = served.chat_template,
+               .chat_program = served.chat_program,
+               .no_chat_program = served.no_chat_program,
+               .generation = served.generation};
+  if (served.predictor) {
+    one.facts.numerics_id = served.predictor->numerics_id();
+    one.facts.context_limit = served.predictor->max_positions();
+    return one;
+  }
+  const StateSpec& spec = served.decoder->spec();
+  MNEMON_ASSIGN_OR_RETURN(one.facts.state_bytes_per_session, FullStateBytes(spec));
+  one.facts.generates = true;
+  one.facts.introspection = served.decoder->introspection();
+  one.facts.numerics_id = served.decoder->numerics_id();
+  if (spec.max_positions() != StateSpec::kUnlimited) {
+    one.facts.context_limit = spec.max_positions();
+  }
+  return one;
 }
 
 }  // namespace
@@ -143,62 +170,27 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   return flags;
 }
 
-absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
-    const CheckpointFlag& flag, const ServeModelOptions& options) {
-  One one;
-  MNEMON_ASSIGN_OR_RETURN(one.served, LoadServedModel(flag.dir, options));
-  one.facts = {.name = flag.name,
-               .model_id = one.served.model_id,
-               .architecture = one.served.architecture,
-               .config_json = one.served.config_json,
-               .vocab = one.served.description.vocab,
-               .has_tokenizer = one.served.tokenizer != nullptr,
-               .parameters = one.served.parameters,
-               .precision = NameOf(one.served.format),
-               .kernels = one.served.kernels,
-               .chat_template = one.served.chat_template,
-               .chat_program = one.served.chat_program,
-               .no_chat_program = one.served.no_chat_program,
-               .generation = one.served.generation};
-  if (one.served.predictor) {
-    one.facts.numerics_id = one.served.predictor->numerics_id();
-    one.facts.context_limit = one.served.predictor->max_positions();
-    return one;
-  }
-  const StateSpec& spec = one.served.decoder->spec();
-  MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
-  one.facts.generates = true;
-  one.facts.introspection = one.served.decoder->introspection();
-  one.facts.numerics_id = one.served.decoder->numerics_id();
-  one.facts.state_bytes_per_session = full.growing_bytes + full.fixed_bytes;
-  if (spec.max_positions() != StateSpec::kUnlimited) {
-    one.facts.context_limit = spec.max_positions();
-  }
-  return one;
-}
-
-absl::StatusOr<LoadedModels> LoadedModels::Load(
-    const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
-    int64_t memory, const ServeModelOptions& model) {
-  LoadedModels models;
+absl::StatusOr<LoadedModels> LoadModels(const std::vector<CheckpointFlag>& flags,
+                                        const Engine::Options& options, int64_t memory,
+                                        const ServeModelOptions& model) {
+  LoadedModels loaded;
   int64_t weights = 0;
   for (const CheckpointFlag& flag : flags) {
-    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
-    if (!one.served.no_chat_program.ok()) {
-      LogWarning(StrCat("model ", flag.name, ": its chat template is not supported: ",
-                        std::string(one.served.no_chat_program.message())));
-    }
-    if (!one.served.no_tokenizer.ok()) {
-      LogWarning(StrCat("model ", flag.name, ": its tokenizer is not supported: ",
-                        std::string(one.served.no_tokenizer.message())));
+    MNEMON_ASSIGN_OR_RETURN(LoadedModels::One one, LoadOne(flag, model));
+    for (const auto& [part, status] :
+         {std::pair("chat template", one.served.no_chat_program),
+          std::pair("tokenizer", one.served.no_tokenizer)}) {
+      if (status.ok()) continue;
+      LogWarning(StrCat("model ", flag.name, ": its ", part,
+                        " is not supported: ", status.message()));
     }
     weights += WeightBytesOf(one.served);
-    models.call_bytes_ =
-        std::max(models.call_bytes_, LeastCallBytes(one.served, one.facts));
-    // Sessions have a part of it in any case.
+    loaded.call_bytes =
+        std::max(loaded.call_bytes, LeastCallBytes(one.served, one.facts));
+    // Sessions get a part of it in any case.
     MNEMON_ASSIGN_OR_RETURN(
-        models.engine_bytes_,
-        EngineBytes(memory, weights, MemoryShares::LeastFor(models.call_bytes_)));
+        loaded.engine_bytes,
+        EngineBytes(memory, weights, MemoryShares::LeastFor(loaded.call_bytes)));
     const Attention* attention = FirstBlock<Attention>(one.served.description);
     if (attention != nullptr && attention->whole_segments) {
       LogInfo(StrCat("model ", flag.name,
@@ -206,11 +198,11 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
                      "sliding: the same up to mem_len + 1 = ",
                      *attention->window + 1, " tokens of history"));
     }
-    models.models_.push_back(std::move(one));
+    loaded.models.push_back(std::move(one));
   }
   Engine::Options planned = options;
-  planned.call_bytes = models.call_bytes_;
-  for (const One& one : models.models_) {
+  planned.call_bytes = loaded.call_bytes;
+  for (const LoadedModels::One& one : loaded.models) {
     if (!one.served.decoder) {
       LogModel(one.facts, "");
       continue;
@@ -219,27 +211,26 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     const StateSpec& spec = decoder.spec();
     const bool on_host = decoder.MakeStateMemory() == nullptr;
     const SessionTiers tiers = PlanTiers(spec, one.facts.vocab, one.facts.context_limit,
-                                         planned, models.engine_bytes_, on_host);
+                                         planned, loaded.engine_bytes, on_host);
     LogModel(one.facts, StrCat("; ", StateText(spec), "; ", RoomText(tiers, on_host)));
     LogTiers(one.facts.name, tiers);
   }
   LogInfo(StrCat("memory: at most ", Bytes(memory), ", ", Bytes(weights),
                  " of it weights"));
-  const MemoryShares shares =
-      MemoryShares::Of(models.engine_bytes_, models.call_bytes_);
+  const MemoryShares shares = MemoryShares::Of(loaded.engine_bytes, loaded.call_bytes);
   Log(LogLevel::kDebug,
-      StrCat("memory: ", Bytes(models.engine_bytes_),
+      StrCat("memory: ", Bytes(loaded.engine_bytes),
              " for states, histories, prompts and predictions, of which sessions at "
              "rest leave ",
-             Bytes(models.engine_bytes_ - shares.resting),
+             Bytes(loaded.engine_bytes - shares.resting),
              " to calls and their states: they may take ", Bytes(shares.sessions),
              ", with their histories ", Bytes(shares.resting)));
-  return models;
+  return loaded;
 }
 
 std::vector<EngineModel> LoadedModels::ForEngine() const {
   std::vector<EngineModel> out;
-  for (const One& one : models_) {
+  for (const One& one : models) {
     out.push_back({.facts = one.facts,
                    .decoder = one.served.decoder.get(),
                    .predictor = one.served.predictor.get(),

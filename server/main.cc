@@ -22,10 +22,8 @@
 #include "server/shutdown_limit.h"
 #include "server/store_check.h"
 
+namespace mnemon {
 namespace {
-
-using mnemon::CheckpointFlag;
-using mnemon::LoadedModels;
 
 constexpr double kSessionTtl = 30 * 86400;  // seconds
 
@@ -38,8 +36,8 @@ struct Flags {
   std::string durability = "turn";
   std::string log_level = "info";
   std::string log_format = "text";
-  int threads = mnemon::UsableCores();
-  mnemon::DecoderFlags decoder;
+  int threads = UsableCores();
+  DecoderFlags decoder;
   std::optional<int64_t> max_context;
   // Seconds.
   double grace = 30;
@@ -49,11 +47,11 @@ struct Flags {
   double max_session_ttl = 0;
   bool check = false;
   bool repair = false;
-  mnemon::ServeOptions serve;
+  ServeOptions serve;
 };
 
-void AddFlags(mnemon::Command app, Flags& flags) {
-  mnemon::Engine::Options& engine = flags.serve.engine;
+void AddFlags(Command app, Flags& flags) {
+  Engine::Options& engine = flags.serve.engine;
   app.Add("--checkpoint", &flags.checkpoints,
           "Checkpoint to serve, [NAME=]DIR; may be repeated; needed but for --check "
           "and --repair")
@@ -83,8 +81,8 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "weights; at most as many as there are usable cores")
       .Between(1, 1024)
       .Default("the usable cores");
-  mnemon::AddDecoderFlags(app, flags.decoder);
-  mnemon::AddMaxContextFlag(app, flags.max_context);
+  AddDecoderFlags(app, flags.decoder);
+  AddMaxContextFlag(app, flags.max_context);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, at rest or not, at most; how many fit is up to --memory")
       .Between(1, 1 << 30);
@@ -127,7 +125,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
          "Directory in which sessions outlive the process, created if need be; without "
          "it they are kept in memory alone")
       .Default("none");
-  const mnemon::Flag check =
+  const Flag check =
       app.Add("--check", &flags.check,
               "Say what --data-dir has and what is damaged, then end: reads only; exit "
               "code 1 if something is");
@@ -174,19 +172,19 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(0, 86400, "seconds");
 }
 
-// Loads in a thread, so that a signal ends a start that takes long; nothing is written
-// before the server listens, so there is nothing to tidy up.
+// Loads in a thread, so that a signal ends a long start. Nothing is written before the
+// server listens, so there is nothing to tidy up.
 absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
-                                               const mnemon::ServeOptions& options,
-                                               const mnemon::ServeModelOptions& model,
-                                               mnemon::SignalWaiter& signals) {
+                                               const ServeOptions& options,
+                                               const ServeModelOptions& model,
+                                               SignalWaiter& signals) {
   auto loading = std::async(std::launch::async, [&] {
-    return LoadedModels::Load(flags, options.engine, options.memory, model);
+    return LoadModels(flags, options.engine, options.memory, model);
   });
   while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(20) == 0) continue;
-    mnemon::LogInfo("stopped during the start");
-    mnemon::FlushLog();
+    LogInfo("stopped during the start");
+    FlushLog();
     std::_Exit(0);
   }
   return loading.get();
@@ -196,64 +194,54 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-absl::Status Usage(const absl::Status& status) {
-  return mnemon::UsageError(std::string(status.message()));
+// An error as one of usage, with `flag` before its message.
+absl::Status Usage(const absl::Status& status, const char* flag = "") {
+  return status.ok() ? status : UsageError(StrCat(flag, status.message()));
 }
 
 absl::Status CheckDevice(const Flags& flags) {
   if (flags.device == "cpu") return absl::OkStatus();
   absl::Status found;
   if (flags.decoder.decoder == "sequence") {
-    MNEMON_ASSIGN_OR_RETURN(const mnemon::SequenceModule* module,
-                            mnemon::LoadSequenceModule());
+    MNEMON_ASSIGN_OR_RETURN(const SequenceModule* module, LoadSequenceModule());
     found = module->CheckDevice(flags.device);
   } else {
-    found = mnemon::OpenDevice(flags.device).status();
+    found = OpenDevice(flags.device).status();
   }
-  return found.ok() ? found : Usage(found);
+  return Usage(found);
 }
 
-absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals,
-                 mnemon::ShutdownLimit& limit) {
-  mnemon::SetLogLevel(*mnemon::ParseLogLevel(flags.log_level));
-  mnemon::SetLogFormat(*mnemon::ParseLogFormat(flags.log_format));
+absl::Status Run(Flags& flags, SignalWaiter& signals, ShutdownLimit& limit) {
+  SetLogLevel(*ParseLogLevel(flags.log_level));
+  SetLogFormat(*ParseLogFormat(flags.log_format));
   if (flags.check || flags.repair) {
     const std::string& directory = flags.serve.data_dir;
-    if (directory.empty()) {
-      return mnemon::UsageError("--check and --repair need --data-dir");
-    }
-    return flags.check ? mnemon::CheckStore(directory) : mnemon::RepairStore(directory);
+    if (directory.empty()) return UsageError("--check and --repair need --data-dir");
+    return flags.check ? CheckStore(directory) : RepairStore(directory);
   }
-  if (flags.checkpoints.empty()) return mnemon::UsageError("--checkpoint is required");
-  auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
+  if (flags.checkpoints.empty()) return UsageError("--checkpoint is required");
+  auto checkpoints = ParseCheckpointFlags(flags.checkpoints);
   if (!checkpoints.ok()) return Usage(checkpoints.status());
-  auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen, "listen");
-  if (!address.ok()) {
-    return mnemon::UsageError(mnemon::StrCat("--listen: ", address.status().message()));
-  }
+  MNEMON_RETURN_IF_ERROR(Usage(
+      ParseListenAddress(flags.serve.rpc.listen, "listen").status(), "--listen: "));
   if (flags.serve.http == "off") flags.serve.http.clear();
   if (!flags.serve.http.empty()) {
-    auto http = mnemon::ParseListenAddress(flags.serve.http, "http");
-    if (!http.ok()) {
-      return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
-    }
+    MNEMON_RETURN_IF_ERROR(
+        Usage(ParseListenAddress(flags.serve.http, "http").status(), "--http: "));
   }
   for (const std::string& origin : flags.serve.http_origins) {
-    const absl::Status status = mnemon::CheckOriginText(origin);
-    if (!status.ok()) {
-      return mnemon::UsageError(mnemon::StrCat("--http-origin: ", status.message()));
-    }
+    MNEMON_RETURN_IF_ERROR(Usage(CheckOriginText(origin), "--http-origin: "));
   }
   flags.serve.http_api = flags.http_api == "on";
   flags.serve.rpc.reflection = flags.reflection == "on";
   flags.serve.rpc.grace = Milliseconds(flags.grace);
-  flags.serve.rpc.admin = flags.admin == "off"        ? mnemon::AdminPeers::kNone
-                          : flags.admin == "loopback" ? mnemon::AdminPeers::kLoopback
-                                                      : mnemon::AdminPeers::kAll;
-  mnemon::Engine::Options& engine = flags.serve.engine;
-  engine.durability = flags.durability == "none"   ? mnemon::Durability::kNone
-                      : flags.durability == "turn" ? mnemon::Durability::kTurn
-                                                   : mnemon::Durability::kAlways;
+  flags.serve.rpc.admin = flags.admin == "off"        ? AdminPeers::kNone
+                          : flags.admin == "loopback" ? AdminPeers::kLoopback
+                                                      : AdminPeers::kAll;
+  Engine::Options& engine = flags.serve.engine;
+  engine.durability = flags.durability == "none"   ? Durability::kNone
+                      : flags.durability == "turn" ? Durability::kTurn
+                                                   : Durability::kAlways;
   engine.max_wait = Milliseconds(flags.queue_wait);
   engine.idle_timeout = Milliseconds(flags.idle_timeout);
   const double session_ttl = flags.session_ttl.value_or(kSessionTtl);
@@ -261,39 +249,40 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals,
   if (flags.max_session_ttl > 0) {
     engine.max_session_ttl = Milliseconds(flags.max_session_ttl);
   }
-  // A default that nobody chose is no mistake.
+  // Only a ttl that was given can be wrong, not the default.
   if (!flags.session_ttl && engine.max_session_ttl) {
     engine.session_ttl = std::min(*engine.session_ttl, *engine.max_session_ttl);
   }
   if (engine.session_ttl && engine.max_session_ttl &&
       *engine.session_ttl > *engine.max_session_ttl) {
-    return mnemon::UsageError("--session-ttl is above --max-session-ttl");
+    return UsageError("--session-ttl is above --max-session-ttl");
   }
   MNEMON_RETURN_IF_ERROR(CheckDevice(flags));
-  mnemon::ThreadPool pool(mnemon::PoolThreads(flags.threads));
+  ThreadPool pool(PoolThreads(flags.threads));
   if (pool.count() < flags.threads) {
-    mnemon::LogInfo(mnemon::StrCat("--threads ", flags.threads, ": ", pool.count(),
-                                   " compute, as many as there are usable cores"));
+    LogInfo(StrCat("--threads ", flags.threads, ": ", pool.count(),
+                   " compute, as many as there are usable cores"));
   }
-  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
+  const auto decoder = ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
   engine.pool = &pool;
-  engine.sampling = &mnemon::SamplingOperationsOf(flags.decoder.target);
-  mnemon::ServeModelOptions model{
+  engine.sampling = &SamplingOperationsOf(flags.decoder.target);
+  ServeModelOptions model{
       .device = flags.device, .max_context = flags.max_context, .decoder = *decoder};
-  // A model has a device of its own, with a queue of its own.
+  // Each model has its own device, with its own queue.
   if (flags.device != "cpu") {
-    model.open_device = [&flags] { return mnemon::OpenDevice(flags.device); };
+    model.open_device = [&flags] { return OpenDevice(flags.device); };
   }
   MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
                           LoadUnlessStopped(*checkpoints, flags.serve, model, signals));
-  engine.memory_bytes = models.engine_bytes();
-  engine.call_bytes = models.call_bytes();
-  flags.serve.rpc.max_bytes_in_flight = mnemon::TransportBytes(flags.serve.memory);
-  return mnemon::Serve(models.ForEngine(), flags.serve, signals, limit);
+  engine.memory_bytes = models.engine_bytes;
+  engine.call_bytes = models.call_bytes;
+  flags.serve.rpc.max_bytes_in_flight = TransportBytes(flags.serve.memory);
+  return Serve(models.ForEngine(), flags.serve, signals, limit);
 }
 
 }  // namespace
+}  // namespace mnemon
 
 int main(int argc, char** argv) {
   mnemon::InitProcess();
@@ -308,9 +297,9 @@ int main(int argc, char** argv) {
        "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port",
        "mnemon-server --data-dir sessions --check"},
       mnemon::VersionText("mnemon-server", libraries));
-  Flags flags;
+  mnemon::Flags flags;
   flags.serve.libraries = libraries;
-  AddFlags(line.root(), flags);
-  line.SetBody([&] { return Run(flags, signals, limit); });
+  mnemon::AddFlags(line.root(), flags);
+  line.SetBody([&] { return mnemon::Run(flags, signals, limit); });
   return line.Run(argc, argv);
 }

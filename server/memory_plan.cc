@@ -12,12 +12,9 @@
 #include "server/sessions/session.h"
 
 namespace mnemon {
-namespace {
 
-// Tokens of a history by which growing states are told.
+// Length of history for which the sizes of growing states are reported.
 constexpr int64_t kUsualTokens = 1000;
-
-}  // namespace
 
 int64_t DefaultMemory() { return UsableMemory() / 5 * 4; }
 
@@ -50,7 +47,7 @@ SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
     // At rest the last token is not computed.
     const int64_t rows = tokens - 1 - StateImage::FirstRow(spec, tokens - 1);
     const int64_t block = kBlockPositions;
-    // Those of a ring may begin within a block.
+    // The rows of a ring may begin within a block.
     const int64_t blocks =
         spec.growing() ? (rows + block - 1) / block + (rows < tokens - 1 ? 1 : 0) : 0;
     const int64_t history =

@@ -9,14 +9,12 @@
 
 #include "base/files/file.h"
 #include "base/listen_address.h"
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/gateway/gateway.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/http/probes.h"
-#include "server/service/service.h"
 #include "server/store/session_store.h"
 #include "server/transport/peer_text.h"
 
@@ -25,24 +23,24 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between updates of the health service, to which probes come every few seconds.
+// Between updates of the health service, which probes ask every few seconds.
 constexpr milliseconds kUpdatePeriod = Service::kIdlePeriod;
 
-// For peers to take the answers of the calls that ended last; and what that leaves, of
-// the time that the end of the process has, to all that ends afterwards.
+// Time that peers have to take the last answers, and time that is left until the limit
+// of the shutdown for what ends afterwards.
 constexpr milliseconds kLastAnswers{2000};
 constexpr milliseconds kLastEnds{300};
 
-// Behind the idle limit, before a client over HTTP that reads nothing is closed: its
-// call ends by then, as that of an idle caller.
+// Time from the idle limit, which ends the call of an HTTP client that reads nothing,
+// until its connection is closed.
 constexpr milliseconds kIdleClient{1000};
 
-// As long a line waits for standard error before that is no mere delay.
+// How long a line of the log may wait for standard error.
 constexpr milliseconds kLogBlocked{5000};
 
 std::string WhyLogUnready() { return WhyProcessUnready(log_counts()); }
 
-// Of /readyz; gRPC's health service asks the same.
+// For /readyz; gRPC's health service asks the same.
 std::string WhyUnready(const RpcServer& rpc) {
   for (const std::string& why :
        {rpc.WhyUnreachable(), rpc.WhyNotAccepting(), WhyLogUnready()}) {
@@ -69,7 +67,7 @@ void Stop(Service& service, RpcServer& rpc, milliseconds grace, ShutdownLimit& l
                        sessions == 1 ? " session" : " sessions"));
 }
 
-// Null when there is to be none.
+// Null without a directory.
 absl::StatusOr<std::unique_ptr<SessionStore>> OpenStore(const std::string& directory) {
   if (!directory.empty()) return OpenSessionStore(directory);
   LogInfo(
@@ -107,7 +105,7 @@ void LogStoredTier(const std::string& directory, const std::vector<EngineModel>&
   }
 }
 
-// The port of HTTP. Members are destroyed once Stop has ended all that uses them.
+// The HTTP server and what it serves.
 struct HttpDoor {
   explicit HttpDoor(const ShutdownLimit& its_limit) : limit(its_limit) {}
 
@@ -116,29 +114,16 @@ struct HttpDoor {
   std::unique_ptr<HttpServer> server;
 
   ~HttpDoor() {
-    if (server != nullptr) {
-      // What the last calls gave is on its way.
-      const milliseconds left = limit.Left(kLastAnswers + kLastEnds) - kLastEnds;
-      server->AwaitAnswers(std::max(left, milliseconds(0)));
-      server->Stop();
-    }
+    if (server == nullptr) return;
+    // The last answers are still being written.
+    const milliseconds left = limit.Left(kLastAnswers + kLastEnds) - kLastEnds;
+    server->AwaitAnswers(std::max(left, milliseconds(0)));
+    server->Stop();
     gateway.reset();
   }
 };
 
-absl::StatusOr<std::unique_ptr<Gateway>> MakeGateway(const ServeOptions& options,
-                                                     const ListenAddress& address,
-                                                     Service& service) {
-  if (!options.http_api) return nullptr;
-  const int64_t body = options.rpc.max_message_bytes;
-  return Gateway::Create(
-      service, {.max_body_bytes = body,
-                .max_bodies_bytes = std::max<int64_t>(64 << 20, 2 * body),
-                .origins = options.http_origins,
-                .loopback = address.host == "localhost" || IsLoopback(address.host)});
-}
-
-// Null when there is to be none.
+// Null without an address.
 absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                                                     Service& service,
                                                     const Metrics& metrics,
@@ -147,7 +132,6 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.http, "http"));
-  MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
   const Engine& engine = service.parts().engine;
   const ProbeSources probes{.stats = [&engine] { return engine.Stats(); },
                             .metrics =
@@ -158,7 +142,17 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                             .unready = [&rpc] { return WhyUnready(rpc); },
                             .dead = [&rpc] { return rpc.WhyUnreachable(); }};
   auto door = std::make_unique<HttpDoor>(limit);
-  MNEMON_ASSIGN_OR_RETURN(door->gateway, MakeGateway(options, address, service));
+  if (options.http_api) {
+    const int64_t body = options.rpc.max_message_bytes;
+    MNEMON_ASSIGN_OR_RETURN(
+        door->gateway,
+        Gateway::Create(
+            service,
+            {.max_body_bytes = body,
+             .max_bodies_bytes = std::max<int64_t>(64 << 20, 2 * body),
+             .origins = options.http_origins,
+             .loopback = address.host == "localhost" || IsLoopback(address.host)}));
+  }
   MNEMON_ASSIGN_OR_RETURN(
       door->server,
       HttpServer::Start(
@@ -186,22 +180,6 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
   return door;
 }
 
-// Waits for a signal; meanwhile gRPC's readiness follows the engine's, and calls of
-// idle callers end.
-void AwaitSignal(Service& service, RpcServer& rpc, SignalWaiter& signals) {
-  while (signals.WaitFor(static_cast<int>(kUpdatePeriod.count())) == 0) {
-    rpc.UpdateReadiness();
-    service.EndIdleCalls();
-  }
-}
-
-// Who cannot be reached cannot end calls in order either.
-void EndProcess(const std::string& why) {
-  LogError(StrCat("the process ends: ", why));
-  FlushLog();
-  std::_Exit(1);
-}
-
 }  // namespace
 
 std::string WhyProcessUnready(const LogCounts& log) {
@@ -219,7 +197,12 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   Engine::Options engine_options = options.engine;
   engine_options.idle_clock = &attended;
   RpcOptions rpc_options = options.rpc;
-  rpc_options.on_unreachable = EndProcess;
+  rpc_options.on_unreachable = [](const std::string& why) {
+    // A server that cannot be reached cannot end its calls in order either.
+    LogError(StrCat("the process ends: ", why));
+    FlushLog();
+    std::_Exit(1);
+  };
   rpc_options.unready = WhyLogUnready;
   ServiceOptions service_options = options.service;
   service_options.attended = &attended;
@@ -253,7 +236,10 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   const std::string& listen = options.rpc.listen;
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
   NotifyServiceManager("READY=1");
-  AwaitSignal(*service, *rpc, signals);
+  while (signals.WaitFor(static_cast<int>(kUpdatePeriod.count())) == 0) {
+    rpc->UpdateReadiness();
+    service->EndIdleCalls();
+  }
   Stop(*service, *rpc, options.rpc.grace, limit);
   return absl::OkStatus();
 }

@@ -15,10 +15,10 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// Between two looks at what has come.
+// Between two looks at the time.
 constexpr milliseconds kLook{20};
 
-// The kernel ends the process by SIGALRM in `time`; zero: it does not.
+// Makes the kernel end the process by SIGALRM in `time`; zero: never.
 void SetAlarm(milliseconds time) {
   const auto ms = static_cast<long>(time.count());
   const itimerval timer = {
@@ -32,7 +32,7 @@ void SetAlarm(milliseconds time) {
 ShutdownLimit::~ShutdownLimit() {
   over_ = true;
   if (thread_.joinable()) thread_.join();
-  // Last: the thread sets it again for a second signal.
+  // After the thread, which sets it again for a second signal.
   SetAlarm(milliseconds(0));
 }
 
@@ -64,7 +64,7 @@ void ShutdownLimit::Run() {
   while (!over_) {
     if (SteadyClock::now() >= limit_.load()) End();
     if (signals_.WaitFor(static_cast<int>(kLook.count())) == 0) continue;
-    // A third one finds nothing more to hurry.
+    // A third signal finds nothing more to hurry.
     if (std::exchange(second, true)) End();
     limit_ = std::min(limit_.load(), SteadyClock::now() + kBehindSecond);
     SetAlarm(kBehindSecond + patience_.last_resort);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The end of a process that is stopped, by a certain time, whatever still runs then:
-// a thread that waits for the limit, or for a second signal, and ends the process.
+// The time limit of a shutdown: a thread that ends the process when the limit has
+// passed, or after a second signal, whatever still runs then.
 #pragma once
 
 #include <atomic>
@@ -15,51 +15,47 @@
 
 namespace mnemon {
 
-// What the thread may take once the limit is there.
+// Time that the thread may take after the limit.
 struct ShutdownPatience {
-  // For the last lines of the log.
-  std::chrono::milliseconds last_lines{150};
-  // Until the kernel ends the process by SIGALRM, where even the thread hangs.
+  std::chrono::milliseconds last_lines{150};  // to write the log
+  // Until SIGALRM ends the process, even if the thread hangs.
   std::chrono::milliseconds last_resort{250};
 };
 
 // One thread.
 class ShutdownLimit {
  public:
-  // Behind the grace. The log gets what is left of the two seconds that are promised.
+  // From the end of the grace to the limit. The process ends within 2 s of the grace;
+  // the log gets the rest.
   static constexpr std::chrono::milliseconds kBehindGrace{1700};
   // From a second signal to the end.
   static constexpr std::chrono::milliseconds kBehindSecond{500};
-  // Exit code of a process that was ended so.
+  // The exit code of a process that the limit ends.
   static constexpr int kExitCode = 1;
 
-  // What the process is doing, on the thread of the limit.
+  // What the process does meanwhile. Called on the thread of the limit; must not wait
+  // for what may hang.
   struct Work {
-    // A second signal has come: what can end does so now. Does not wait.
-    std::function<void()> hurry;
-    // Calls that are open, and what waits by kind (TextOf). Must not wait for what may
-    // hang.
-    std::function<int64_t()> calls;
-    std::function<std::string()> waiting;
+    std::function<void()> hurry;           // a second signal: ends what it can
+    std::function<int64_t()> calls;        // open calls
+    std::function<std::string()> waiting;  // open waits by kind: TextOf
   };
 
-  // `signals` outlives it. More patience than the default breaks the promise of two
-  // seconds.
+  // `signals` outlives it.
   explicit ShutdownLimit(SignalWaiter& signals, ShutdownPatience patience = {})
       : signals_(signals), patience_(patience) {}
-  // All has ended in time.
+  // The shutdown has ended in time.
   ~ShutdownLimit();
   ShutdownLimit(const ShutdownLimit&) = delete;
   ShutdownLimit& operator=(const ShutdownLimit&) = delete;
 
-  // From now on the process ends `grace` and kBehindGrace later, or kBehindSecond after
-  // another signal, unless it has ended before: with kExitCode, and a line of the log
-  // ("shutdown_cut_off") that says what was cut off. Once. Throws std::system_error
-  // where there is no thread.
+  // Ends the process `grace` and kBehindGrace from now, or kBehindSecond after another
+  // signal, with kExitCode and the log line "shutdown_cut_off". Once. Throws
+  // std::system_error if the thread cannot be started.
   void Begin(std::chrono::milliseconds grace, Work work);
-  // Nothing of the work is called any more.
+  // The functions of the work are no longer called.
   void Leave();
-  // Until the end; `most` before Begin.
+  // Time until the limit, at most `most`; `most` before Begin.
   std::chrono::milliseconds Left(std::chrono::milliseconds most) const;
 
  private:

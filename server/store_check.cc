@@ -12,13 +12,12 @@
 #include "base/strings.h"
 #include "server/durability/journal_entry.h"
 #include "server/durability/store_survey.h"
-#include "server/durability/store_upgrade.h"
 #include "server/store/session_store.h"
 
 namespace mnemon {
 namespace {
 
-// For both copies to be compared.
+// The time limit for comparing both copies.
 constexpr int kMostSeconds = 3600;
 
 void Say(const std::string& line) { std::cout << line << std::endl; }
@@ -28,7 +27,7 @@ absl::Status Damaged(std::string what) {
                    {.reason = "STORE_DAMAGED"});
 }
 
-// Snapshots that are damaged or missing: their states are computed again.
+// Counts snapshots that are damaged or missing. Their states are computed again.
 int64_t CountLostSnapshots(SessionStore& store, const StoreSurvey& survey) {
   int64_t lost = 0;
   const auto look = [&](const StoredSnapshot& snapshot) {
@@ -85,7 +84,7 @@ absl::Status CutSession(SessionStore& store, const std::string& id,
   MNEMON_ASSIGN_OR_RETURN(const std::optional<std::string> before,
                           store.Get(StoreTable::kSessions, {.id = id}, ""));
   record.sequence = 1;
-  // It cannot be resumed behind what is missing.
+  // It cannot be resumed after what is missing.
   record.newest_call.clear();
   record.scored_from.reset();
   std::erase_if(record.snapshots, [&](const StoredSnapshot& snapshot) {
@@ -118,12 +117,10 @@ absl::Status CheckStore(const std::string& directory) {
   int64_t behind = 0;
   for (const int which : {0, 1}) {
     Say(StrCat("copy ", which == 0 ? "a" : "b", ": ", condition.found[which]));
-    if (condition.found[which] == kCopyBehind ||
-        condition.found[which] == kCopyFilling) {
-      ++behind;
-    } else {
-      whole = whole && condition.found[which] == kCopyWhole;
-    }
+    const bool catches_up =
+        condition.found[which] == kCopyBehind || condition.found[which] == kCopyFilling;
+    behind += catches_up;
+    whole = whole && (catches_up || condition.found[which] == kCopyWhole);
   }
   whole = whole && condition.rebuilds <= behind;
   if (!compared) {

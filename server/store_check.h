@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `mnemon-server --data-dir D --check` and `--repair`: what a store has, said line by
-// line on standard output, and what can be done about what is damaged.
+// `mnemon-server --data-dir D --check` and `--repair`. Both report on standard output.
 #pragma once
 
 #include <string>
@@ -9,13 +8,12 @@
 
 namespace mnemon {
 
-// Reads only. OK when all is whole; DATA_LOSS when something is not. The errors of
-// ViewSessionStore.
+// Reads only. DATA_LOSS if something is damaged; the errors of ViewSessionStore.
 absl::Status CheckStore(const std::string& directory);
 
-// Makes copies whole; cuts damaged sessions to the tokens up to which they are whole.
-// Sessions whose records are missing stay as they are: DATA_LOSS says that there are
-// some. The errors of RepairSessionStore.
+// Makes copies whole, and cuts damaged sessions to the tokens up to which they are
+// whole. DATA_LOSS if the records of sessions are missing, which stay as they are; the
+// errors of RepairSessionStore.
 absl::Status RepairStore(const std::string& directory);
 
 }  // namespace mnemon

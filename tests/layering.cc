@@ -64,8 +64,8 @@ bool MustBeTorchFree(std::string_view path) {
                                                             "server/sessions",
                                                             "server/sessions/listing",
                                                             "server/calls",
-                                                            "server/tasks",
                                                             "server/run",
+                                                            "server/tasks",
                                                             "server/snapshots",
                                                             "server/store",
                                                             "server/durability",
@@ -189,19 +189,19 @@ const Rules& ProjectRules() {
       {"server/sessions/listing", "server/requests"},
       {"server/calls",
        "server/sessions server/streams server/admission server/requests model/text "
-       "model/decoder model/sampling"},
-      {"server/tasks", "server/sessions server/waiting server/requests model/state"},
+       "model/sampling"},
       {"server/run",
-       "server/tasks server/calls server/sessions server/streams server/residency "
+       "server/calls server/sessions server/streams server/residency "
        "server/admission server/waiting server/requests model/decoder model/sampling "
        "model/state"},
+      {"server/tasks", "server/run server/sessions server/waiting server/requests"},
       {"server/snapshots", "model/state"},
       {"server/store", ""},
       {"server/durability",
-       "server/store server/snapshots server/run server/tasks server/sessions "
+       "server/store server/snapshots server/tasks server/run server/sessions "
        "server/streams server/waiting server/requests model/state"},
       {"server/engine",
-       "server/durability server/run server/tasks server/calls "
+       "server/durability server/tasks server/run server/calls "
        "server/sessions/listing server/sessions server/streams server/waiting "
        "server/requests model/text"},
       {"server/transport", ""},
@@ -260,8 +260,8 @@ const Rules& ProjectRules() {
   return rules;
 }
 
-// A file's folder. Rooms of model/ and server/ that have no rules of their own belong
-// to the folder of the second level.
+// A file's folder. Rooms of base/ belong to base; those of model/ and server/ that have
+// no rules of their own belong to the folder of the second level.
 std::string LayerOf(std::string_view path) {
   for (const char* generated : {"mnemon/v1/", "google/rpc/"}) {
     if (StartsWith(path, generated)) return "proto";

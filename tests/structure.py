@@ -25,9 +25,7 @@ GENERATED = re.compile(r"(^|/)(character|unicode)_tables\.(h|cc)$")  # scripts/*
 
 # What may be above a limit: class or folder, what of it, how many, why. An entry whose
 # figure is not the current one fails, so that it goes down with its class.
-EXCEPTIONS: list[tuple[str, str, int, str]] = [
-    ("PrometheusMetrics", "members", 29, "to be cut"),
-]
+EXCEPTIONS: list[tuple[str, str, int, str]] = []
 
 
 class Size(NamedTuple):

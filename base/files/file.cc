@@ -22,7 +22,7 @@
 #include <system_error>
 
 #include "absl/strings/str_split.h"
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "base/files/file_kind.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 
 namespace mnemon {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 
 namespace mnemon {
 namespace {

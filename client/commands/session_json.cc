@@ -51,8 +51,7 @@ Json SamplingJson(const SamplingOptions& sampling) {
 Json CheckpointJson(const SessionCheckpoint& checkpoint) {
   Json json = {{"checkpoint_id", checkpoint.id},
                {"token_count", checkpoint.position},
-               {"size_bytes", checkpoint.size_bytes},
-               {"automatic", checkpoint.automatic}};
+               {"size_bytes", checkpoint.size_bytes}};
   SetTime("create_time", checkpoint.create_time, json);
   return json;
 }

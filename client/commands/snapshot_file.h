@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "base/files/file.h"
 
 namespace mnemon::client {

@@ -33,8 +33,7 @@ std::string SamplingText(const SamplingOptions& sampling) {
 
 std::string CheckpointText(const SessionCheckpoint& checkpoint) {
   return StrCat(checkpoint.id, ": ", checkpoint.position, " tokens, ",
-                checkpoint.size_bytes, " bytes, ", TimeOrNone(checkpoint.create_time),
-                checkpoint.automatic ? ", automatic" : "");
+                checkpoint.size_bytes, " bytes, ", TimeOrNone(checkpoint.create_time));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ AdmissionQueue::Verdict AdmissionQueue::Enter(AdmissionTicket& ticket,
                                               int64_t prompt_tokens,
                                               int64_t max_tokens) {
   ticket.expected = estimate_.WorkOf(prompt_tokens, max_tokens);
-  const Duration run = LoadEstimate::kRunMargin * RunTime(ticket);
+  const Duration run =
+      LoadEstimate::kRunMargin * estimate_.RunTime(ticket.expected, Load());
   if (queue_.empty() && PermitFree() && !TooLate(ticket, run)) {
     Start(ticket);
     return Verdict::kStarts;
@@ -75,11 +76,6 @@ void AdmissionQueue::StartWaiting(
     if (!too_late) Start(ticket);
     visit(ticket, !too_late);
   }
-  RefuseLate(visit);
-}
-
-void AdmissionQueue::RefuseLate(
-    absl::FunctionRef<void(AdmissionTicket&, bool starts)> visit) {
   const Time now = options_.clock->Now();
   if (queue_.empty() || now - late_checked_ < kLateCheck) return;
   late_checked_ = now;
@@ -125,7 +121,7 @@ bool AdmissionQueue::Full(int64_t input_bytes) const {
 }
 
 bool AdmissionQueue::TooLate(const AdmissionTicket& ticket) const {
-  return TooLate(ticket, RunTime(ticket));
+  return TooLate(ticket, estimate_.RunTime(ticket.expected, Load()));
 }
 
 bool AdmissionQueue::TooLate(const AdmissionTicket& ticket, Duration takes) const {

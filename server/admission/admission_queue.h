@@ -70,8 +70,8 @@ class AdmissionQueue {
     int64_t starting = 0;              // those that wait for blocks
     LoadEstimate::Work starting_work;  // of these
   };
-  // After a round: so many permits come back, of them those of calls with a session,
-  // and so many calls are stalled. `handed`: the load of calls that have a permit and
+  // After a round: so many permits come back, `named` of them from calls with a
+  // session, and so many calls are stalled. `handed`: the load of calls with a permit
   // that `running` does not know yet.
   void EndRound(int32_t permits, int32_t named, int64_t stalled, const Running& running,
                 const LoadEstimate::Load& handed);
@@ -110,21 +110,15 @@ class AdmissionQueue {
   Duration TimeLeft() const { return estimate_.TimeLeft(Load()); }
 
  private:
-  using Tickets = std::list<AdmissionTicket*>;
-
   void Start(AdmissionTicket& ticket);
   bool TooLate(const AdmissionTicket& ticket, Duration takes) const;
-  Duration RunTime(const AdmissionTicket& ticket) const {
-    return estimate_.RunTime(ticket.expected, Load());
-  }
   LoadEstimate::Load Load() const;
   // Of calls that start before one that would join the queue now.
   LoadEstimate::Work Before() const;
-  void RefuseLate(absl::FunctionRef<void(AdmissionTicket&, bool starts)> visit);
 
   const Options options_;
   LoadEstimate estimate_;
-  Tickets queue_;
+  std::list<AdmissionTicket*> queue_;
   int64_t waiting_ = 0;
   int64_t waiting_named_ = 0;
   LoadEstimate::Work waiting_work_;

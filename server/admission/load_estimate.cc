@@ -102,25 +102,24 @@ LoadEstimate::Duration LoadEstimate::WaitTime(const Work& waiting,
   // Of n running calls with uniformly distributed work left, the least is on average
   // 2 / (n + 1) of the mean; until then all n do as much.
   const double share = 2 / (calls + 1);
-  return TimeOf({.steps = static_cast<double>(waiting.steps()) +
-                          share * static_cast<double>(load.left.steps()),
-                 .tokens = static_cast<double>(waiting.tokens()) +
-                           share * static_cast<double>(load.left.tokens())},
+  return TimeOf(static_cast<double>(waiting.steps()) +
+                    share * static_cast<double>(load.left.steps()),
+                static_cast<double>(waiting.tokens()) +
+                    share * static_cast<double>(load.left.tokens()),
                 load);
 }
 
 LoadEstimate::Duration LoadEstimate::TimeLeft(const Load& load) const {
-  return TimeOf({.steps = static_cast<double>(load.left.steps()),
-                 .tokens = static_cast<double>(load.left.tokens())},
-                load);
+  return TimeOf(static_cast<double>(load.left.steps()),
+                static_cast<double>(load.left.tokens()), load);
 }
 
-LoadEstimate::Duration LoadEstimate::TimeOf(const Amount& amount,
+LoadEstimate::Duration LoadEstimate::TimeOf(double steps, double tokens,
                                             const Load& load) const {
   const auto calls = static_cast<double>(std::max<int64_t>(1, load.running));
-  const double steps =
-      std::max(amount.steps / calls, amount.tokens / static_cast<double>(step_tokens_));
-  return Duration(steps * (step_ - per_token_ * tokens_) + amount.tokens * per_token_);
+  const double shared =
+      std::max(steps / calls, tokens / static_cast<double>(step_tokens_));
+  return Duration(shared * (step_ - per_token_ * tokens_) + tokens * per_token_);
 }
 
 }  // namespace mnemon

@@ -2,12 +2,11 @@
 // An estimate of how long calls of one model wait and run at the present load, from
 // measured times: a value without clock or lock.
 //
-// What a step does: of each running call it computes a chunk of the prompt or one
-// token, of all together at most `step_tokens` tokens (StepBudget::tokens). So work w
-// on n running calls takes max(w.steps / n, w.tokens / step_tokens) steps: the first
-// where most calls generate, the second where most compute long prompts.
-//
-// What a step takes: fixed + per_token * tokens, fitted to the newest steps.
+// A step computes a chunk of the prompt or one token of each running call, at most
+// `step_tokens` tokens together (StepBudget::tokens). So work w on n running calls
+// takes max(w.steps / n, w.tokens / step_tokens) steps: the first where most calls
+// generate, the second where most compute long prompts. A step takes
+// fixed + per_token * tokens, fitted to the newest steps.
 #pragma once
 
 #include <chrono>
@@ -26,7 +25,6 @@ class LoadEstimate {
     int64_t chunks = 0;     // of the prompt
     int64_t generated = 0;  // tokens
 
-    // That it takes when no other call runs.
     int64_t steps() const { return chunks + generated; }
     int64_t tokens() const { return prompt + generated; }
     Work& operator+=(const Work& other);
@@ -50,8 +48,8 @@ class LoadEstimate {
   LoadEstimate(int64_t chunk, int64_t step_tokens)
       : chunk_(chunk), step_tokens_(step_tokens) {}
 
-  // A step of so many tokens ended `interval` after the one before it; not called for
-  // the first step after a pause.
+  // A step of so many tokens ended `interval` after the one before it; not for the
+  // first step after a pause.
   void RecordStep(Duration interval, int64_t tokens);
   // A call ended by itself after generating so many tokens.
   void RecordEnd(int64_t generated);
@@ -61,17 +59,15 @@ class LoadEstimate {
 
   // Factor on the estimated wait time in the deadline check of a new call. It rises
   // with each queued call whose turn comes too late and falls with each other one, so
-  // that on a machine of changing speed, too, few turns come too late. It shortens the
-  // queue, which only has to bridge gaps between arrivals.
+  // that few turns come too late when the machine's speed changes.
   double wait_margin() const { return wait_margin_; }
 
-  // Of a call that may generate up to `max_tokens`: as many as calls generated on
-  // average so far, few where none has ended yet.
+  // Of a call that may generate up to `max_tokens`: as many as calls did on average so
+  // far, few where none has ended yet.
   Work WorkOf(int64_t prompt_tokens, int64_t max_tokens) const;
   // What is left of `work` with so many of its tokens computed; at least one token.
   Work Left(const Work& work, int64_t computed) const;
-  // Of a call, from its admission to its end, beside those of `load`. Its prompt shares
-  // what steps have room for with the other prompts.
+  // Of a call, from its admission to its end, beside those of `load`.
   Duration RunTime(const Work& work, const Load& load) const;
   // From now until a queued call starts, with `waiting` queued before it.
   Duration WaitTime(const Work& waiting, const Load& load) const;
@@ -94,19 +90,14 @@ class LoadEstimate {
   static constexpr double kLeastWaitMargin = 2;
   static constexpr double kMostWaitMargin = 16;
 
-  // Steps and tokens of several calls.
-  struct Amount {
-    double steps;
-    double tokens;
-  };
-  // That as many calls as run at the present load take to do so much together.
-  Duration TimeOf(const Amount& amount, const Load& load) const;
+  // That as many calls as run at the present load take for so much together.
+  Duration TimeOf(double steps, double tokens, const Load& load) const;
 
   const int64_t chunk_;
   const int64_t step_tokens_;
   int steps_ = 0;
-  // Moving averages over steps: their time in seconds and their tokens, the variance
-  // of the latter and the covariance of both.
+  // Moving averages over steps: their seconds and tokens, the variance of the latter
+  // and the covariance of both.
   double step_ = 0;
   double tokens_ = 0;
   double variance_ = 0;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Turns on the process's thread pool, fair between the model runners by the time that
-// the pool has worked for each: the one with the least goes next (start-time fair
-// queueing, Goyal, Vin and Cheng 1996, with time measured instead of known).
+// Turns on the process's thread pool: the model runner for which the pool has worked
+// least goes next (start-time fair queueing, Goyal, Vin and Cheng 1996, with time
+// measured instead of known).
 //
 // A runner keeps its turn from piece to piece of its work, until another one that waits
 // has used less. So a fast model makes many steps for each of a slow one, and a runner
 // waits at most for one piece of each other runner, plus the time by which its own use
-// exceeds theirs. What a runner does between its pieces is not charged: it is short,
-// and no use of the pool.
+// exceeds theirs. Only pieces are charged.
 //
-// A runner that is to have work again within a moment may keep its turn for that, and
-// is charged for the pause; else one whose streams are full for an instant would wait
-// for a whole piece of another (anticipatory scheduling, Iyer and Druschel 2001).
+// A runner that expects work within a moment may keep its turn, and is charged for the
+// pause; else one whose streams are full for an instant would wait for a whole piece of
+// another (anticipatory scheduling, Iyer and Druschel 2001).
 #pragma once
 
 #include <chrono>
@@ -37,8 +36,8 @@ class PoolTurns {
     bool waiting = false;
   };
 
-  // One piece of work of `member`, for the scope it lives in: waits until the member
-  // has the turn, at once when it keeps it, and charges the time at the end.
+  // One piece of work of `member`, as a scope: waits until the member has the turn, and
+  // charges the time at the end.
   class Piece {
    public:
     Piece(PoolTurns& turns, Member& member) : turns_(turns), member_(member) {
@@ -47,19 +46,6 @@ class PoolTurns {
     ~Piece() { turns_.End(member_); }
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
-
-   private:
-    PoolTurns& turns_;
-    Member& member_;
-  };
-
-  // Gives up the turn, where `member` has it, at the end of a scope.
-  class LeaveAtEnd {
-   public:
-    LeaveAtEnd(PoolTurns& turns, Member& member) : turns_(turns), member_(member) {}
-    ~LeaveAtEnd() { turns_.Leave(member_); }
-    LeaveAtEnd(const LeaveAtEnd&) = delete;
-    LeaveAtEnd& operator=(const LeaveAtEnd&) = delete;
 
    private:
     PoolTurns& turns_;
@@ -86,7 +72,6 @@ class PoolTurns {
  private:
   void Begin(Member& member);
   void End(Member& member);
-  // Returns when it has the turn.
   void AcquireLocked(Member& member, std::unique_lock<std::mutex>& lock);
   // The waiting member that has used least; null when none waits.
   Member* NextLocked() const;

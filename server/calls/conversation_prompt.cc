@@ -2,12 +2,10 @@
 #include "server/calls/conversation_prompt.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "base/error.h"
-#include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/text/chat_program.h"
 #include "model/text/conversation.h"

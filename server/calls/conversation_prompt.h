@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "model/text/chat_template.h"
 #include "nlohmann/json.hpp"
-#include "server/requests/engine_model.h"
+#include "server/requests/request.h"
 #include "server/requests/request_check.h"
 #include "server/sessions/token_history.h"
 
@@ -26,9 +26,9 @@ class ConversationPrompt {
   static absl::StatusOr<std::unique_ptr<ConversationPrompt>> Make(
       const ConversationText& conversation, const EngineModel& model);
 
-  // Tokens that follow the first `size` of `history`: of an empty one the whole
-  // conversation, else what the messages add to it, beginning with the end of the last
-  // answer as far as the history lacks it. `made`: what the template takes for now.
+  // The tokens after the first `size` of `history`: the whole conversation for an empty
+  // one, else what the messages add to it, beginning with the end of the last answer as
+  // far as the history lacks it. `made`: what the template takes for now.
   absl::StatusOr<std::vector<int32_t>> TokensAfter(
       const TokenHistory& history, int64_t size, const CallLimits& limits,
       std::chrono::system_clock::time_point made) const;

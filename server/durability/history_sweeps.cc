@@ -2,14 +2,13 @@
 #include "server/durability/history_sweeps.h"
 
 #include <algorithm>
-#include <atomic>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/out_of_memory.h"
-#include "server/sessions/session_journal.h"
+#include "server/durability/stored_journal.h"
 #include "server/tasks/session_tasks.h"
 
 namespace mnemon {
@@ -89,19 +88,19 @@ bool HistorySweeps::GiveUpHistories(int64_t bytes) {
   }
   sweep->target = std::max(bytes, EighthOf(context_.memory->shares.resting));
   sweep->sleep = SessionsShort() || NearlyFull(context_.memory->budget);
-  const absl::Status begun = CatchOutOfMemory({}, [&] {
+  try {
     context_.sweeps.Post(MakeCallback([this, sweep] {
-      const absl::Status found = CatchOutOfMemory({}, [&] {
+      try {
         FindUnused(*sweep);
         UnloadSome(sweep);
-        return absl::OkStatus();
-      });
-      // What has begun goes on; else the sweep is over.
-      static_cast<void>(found);
+      } catch (const std::bad_alloc&) {
+        // What has begun goes on; else the sweep is over.
+      }
     }));
-    return absl::OkStatus();
-  });
-  return begun.ok();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 void HistorySweeps::SweepAgain() {
@@ -110,12 +109,12 @@ void HistorySweeps::SweepAgain() {
     sweep_due_ = false;
     next_sweep_ = {};
   }
-  const absl::Status swept = CatchOutOfMemory({}, [&] {
+  try {
     GiveUpHistories(0);
-    return absl::OkStatus();
-  });
-  // Who waits finds out.
-  if (!swept.ok()) context_.recycler.GiveUpReserves();
+  } catch (const std::bad_alloc&) {
+    // Who waits finds out.
+    context_.recycler.GiveUpReserves();
+  }
 }
 
 bool HistorySweeps::SessionsShort() const {
@@ -153,8 +152,7 @@ bool HistorySweeps::MakeRoom(int64_t bytes, Short of,
   while (SteadyClock::now() < deadline) {
     // States that make way do not help where sessions have all that they may.
     const bool only =
-        of == Short::kSessions ||
-        (of == Short::kResting && resting.used() > resting.limit() - bytes);
+        of == Short::kSessions || resting.used() > resting.limit() - bytes;
     if (!(only ? GiveUpHistories(bytes) : context_.AskForMemory(bytes))) return false;
     {
       std::unique_lock lock(mutex_);
@@ -167,43 +165,33 @@ bool HistorySweeps::MakeRoom(int64_t bytes, Short of,
 }
 
 void HistorySweeps::FindUnused(Sweep& sweep) const {
-  std::string after;
-  for (bool more = true; more;) {
-    const auto sessions = context_.directory.AwakeAfter(after, kAtOnce);
-    for (const auto& session : sessions) {
-      const auto& journal = session->journal;
-      if (journal == nullptr || !journal->durable()) continue;
-      const auto facts = context_.directory.FactsOf(*session);
-      // A state keeps its session in use.
-      bool has_state =
-          session->in_runner.state_bytes > 0 || session->in_runner.image_bytes > 0;
-      bool resident = session->resident && facts.tokens > 0;
-      for (const SessionCheckpoint& checkpoint :
-           context_.directory.checkpoints().Of(*session)) {
-        const Session& at = *checkpoint.at;
-        has_state =
-            has_state || at.in_runner.state_bytes > 0 || at.in_runner.image_bytes > 0;
-        resident = resident || at.resident;
-      }
-      // A prompt that was not computed stays with its session as long as that is awake.
-      const auto newest = context_.directory.calls().NewestCall(*session);
-      const bool sleeps = sweep.sleep || (newest && !newest->prompt.empty());
-      if (!resident && !sleeps) continue;
-      if (facts.held || (!has_state && session->history_uses > 0)) {
-        sweep.in_use = true;
-        continue;
-      }
-      sweep.unused.push_back({.has_state = has_state,
-                              .resident = resident,
-                              .sleeps = sleeps,
-                              .last_use = facts.last_use_time,
-                              .session = session});
+  context_.directory.ForEachAwake([&](const std::shared_ptr<Session>& session) {
+    if (session->journal == nullptr || !session->journal->durable()) return;
+    const auto facts = context_.directory.FactsOf(*session);
+    // A state keeps its session in use.
+    bool has_state = session->in_runner.in_memory();
+    bool resident = session->resident && facts.tokens > 0;
+    for (const SessionCheckpoint& checkpoint :
+         context_.directory.checkpoints().Of(*session)) {
+      has_state = has_state || checkpoint.at->in_runner.in_memory();
+      resident = resident || checkpoint.at->resident;
     }
-    more = sessions.size() == kAtOnce;
-    if (more) after = sessions.back()->id;
-  }
-  std::sort(sweep.unused.begin(), sweep.unused.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.has_state, a.last_use) < std::pair(b.has_state, b.last_use);
+    // A prompt that was not computed stays with its session as long as that is awake.
+    const auto newest = context_.directory.calls().NewestCall(*session);
+    const bool sleeps = sweep.sleep || (newest && !newest->prompt.empty());
+    if (!resident && !sleeps) return;
+    if (facts.held || (!has_state && session->history_uses > 0)) {
+      sweep.in_use = true;
+      return;
+    }
+    sweep.unused.push_back({.has_state = has_state,
+                            .resident = resident,
+                            .sleeps = sleeps,
+                            .last_use = facts.last_use_time,
+                            .session = session});
+  });
+  std::ranges::sort(sweep.unused, {}, [](const Sweep::Unused& unused) {
+    return std::pair(unused.has_state, unused.last_use);
   });
 }
 
@@ -227,21 +215,23 @@ void HistorySweeps::UnloadSome(const std::shared_ptr<Sweep>& sweep) {
         UnloadWritten(session, sweep);
       };
       dropped.Watch(context_.waiters, WaiterKind::kUnload);
-      stores_.runners[session->model]->Do(MakeDropTask(
-          session, context_.directory, context_.sweeps, std::move(dropped)));
+      stores_.runners[session->model]->Do(
+          MakeDropTask(session, context_.sweeps, std::move(dropped)));
     }
   }
 }
 
-void HistorySweeps::OneDone(const std::shared_ptr<Sweep>& sweep) {
+void HistorySweeps::OneDone(const std::shared_ptr<Sweep>& sweep,
+                            const absl::Status& status) {
   // Where nothing is stored any more, nothing else would go either.
+  if (!status.ok() && !absl::IsNotFound(status)) sweep->failed = true;
   if (--sweep->under_way > 0 || sweep->failed) return;
   context_.sweeps.Post(MakeCallback([this, sweep] {
-    const absl::Status unloaded = CatchOutOfMemory({}, [&] {
+    try {
       UnloadSome(sweep);
-      return absl::OkStatus();
-    });
-    static_cast<void>(unloaded);
+    } catch (const std::bad_alloc&) {
+      // The sweep is over.
+    }
   }));
 }
 
@@ -254,16 +244,49 @@ void HistorySweeps::Count(Sweep& sweep, int64_t freed) {
   }
 }
 
+int64_t HistorySweeps::Unload(Session& session) {
+  // Who loads one at this moment uses it.
+  const std::unique_lock loading(stores_.LoadingOf(session), std::try_to_lock);
+  if (!loading || session.in_runner.in_memory()) return 0;
+  // One without tokens has nothing to unload but its checkpoints, and one that has left
+  // already may have left them behind.
+  const auto facts = context_.directory.FactsOf(session);
+  if (facts.held) return 0;
+  const bool whole = session.resident && facts.tokens > 0;
+  if (whole && !context_.directory.SetStored(session)) return 0;
+  if (session.history_uses > 0 || !JournalOf(session).AllStored()) {
+    if (whole) context_.directory.SetResident(session);
+    return 0;
+  }
+  const auto bytes = [](const Session& of) {
+    return of.history.BytesOf(of.stored_tokens);
+  };
+  int64_t freed = 0;
+  if (whole) {
+    freed = bytes(session);
+    session.history.Unload();
+  }
+  for (const SessionCheckpoint& checkpoint :
+       context_.directory.checkpoints().Of(session)) {
+    Session& at = *checkpoint.at;
+    if (!at.resident || at.in_runner.in_memory() ||
+        !session.journal->HasCheckpoint(checkpoint.id)) {
+      continue;
+    }
+    at.resident = false;
+    at.history.Unload();
+    freed += bytes(at);
+  }
+  ++unloaded_;
+  return freed;
+}
+
 void HistorySweeps::UnloadWritten(const std::shared_ptr<Session>& session,
                                   const std::shared_ptr<Sweep>& sweep) {
   session->journal->Flush(WaiterKind::kUnload,
                           [this, sweep, session](const absl::Status& status) {
-                            if (status.ok()) Count(*sweep, histories_.Unload(*session));
-                            // Where nothing is stored any more, nothing else would go
-                            // either.
-                            if (!status.ok() && !absl::IsNotFound(status))
-                              sweep->failed = true;
-                            OneDone(sweep);
+                            if (status.ok()) Count(*sweep, Unload(*session));
+                            OneDone(sweep, status);
                           });
 }
 
@@ -278,12 +301,10 @@ void HistorySweeps::SleepSome(const std::shared_ptr<Sweep>& sweep) {
     }
     // Nobody is to have it but the directory.
     journal->Flush(WaiterKind::kUnload, [this, sweep, id](const absl::Status& status) {
-      const absl::Status slept = CatchOutOfMemory({}, [&] {
-        if (status.ok()) Count(*sweep, context_.directory.sleep().Sleep(id));
-        return status;
-      });
-      if (!slept.ok() && !absl::IsNotFound(slept)) sweep->failed = true;
-      OneDone(sweep);
+      OneDone(sweep, CatchOutOfMemory({}, [&] {
+                if (status.ok()) Count(*sweep, context_.directory.sleep().Sleep(id));
+                return status;
+              }));
     });
   }
 }

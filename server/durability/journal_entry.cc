@@ -19,30 +19,17 @@ absl::Status DamagedEntry(std::string_view what) {
                    {.reason = "JOURNAL_DAMAGED"});
 }
 
-absl::StatusOr<int64_t> KeptOf(std::string_view bytes) {
-  int64_t kept = 0;
-  if (bytes.size() < sizeof(kept) || bytes.size() % sizeof(int32_t) != 0) {
-    return DamagedEntry(StrCat("an entry has ", bytes.size(), " bytes"));
-  }
-  std::memcpy(&kept, bytes.data(), sizeof(kept));
-  if (kept < 0) return DamagedEntry("an entry keeps fewer than no tokens");
-  return kept;
-}
-
 }  // namespace
 
-std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens) {
-  std::string bytes(sizeof(kept) + tokens.size_bytes(), '\0');
-  std::memcpy(bytes.data(), &kept, sizeof(kept));
-  if (!tokens.empty()) {
-    std::memcpy(bytes.data() + sizeof(kept), tokens.data(), tokens.size_bytes());
-  }
-  return bytes;
+std::string FormatTokens(std::span<const int32_t> tokens) {
+  return std::string(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
 }
 
-std::string FormatTokens(std::span<const int32_t> tokens) {
-  std::string bytes(tokens.size_bytes(), '\0');
-  if (!tokens.empty()) std::memcpy(bytes.data(), tokens.data(), tokens.size_bytes());
+std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens) {
+  std::string bytes;
+  bytes.reserve(sizeof(kept) + tokens.size_bytes());
+  bytes.append(reinterpret_cast<const char*>(&kept), sizeof(kept));
+  bytes.append(reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes());
   return bytes;
 }
 
@@ -57,19 +44,16 @@ absl::StatusOr<std::vector<int32_t>> ParseTokens(std::string_view bytes) {
 
 absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes) {
   JournalEntry entry;
-  MNEMON_ASSIGN_OR_RETURN(entry.kept, KeptOf(bytes));
-  bytes.remove_prefix(sizeof(entry.kept));
-  entry.tokens.resize(bytes.size() / sizeof(int32_t));
-  if (!bytes.empty()) std::memcpy(entry.tokens.data(), bytes.data(), bytes.size());
+  if (bytes.size() < sizeof(entry.kept) || bytes.size() % sizeof(int32_t) != 0) {
+    return DamagedEntry(StrCat("an entry has ", bytes.size(), " bytes"));
+  }
+  std::memcpy(&entry.kept, bytes.data(), sizeof(entry.kept));
+  if (entry.kept < 0) return DamagedEntry("an entry keeps fewer than no tokens");
+  MNEMON_ASSIGN_OR_RETURN(entry.tokens, ParseTokens(bytes.substr(sizeof(entry.kept))));
   for (const int32_t token : entry.tokens) {
     if (token < 0) return DamagedEntry("an entry has a negative token");
   }
   return entry;
-}
-
-absl::StatusOr<int64_t> SizeAfterJournalEntry(std::string_view bytes) {
-  MNEMON_ASSIGN_OR_RETURN(const int64_t kept, KeptOf(bytes));
-  return kept + static_cast<int64_t>((bytes.size() - sizeof(kept)) / sizeof(int32_t));
 }
 
 absl::Status ApplyJournalEntry(const JournalEntry& entry,

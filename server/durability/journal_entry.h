@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One change of a session's history as its journal stores it: which tokens stay, and
-// which come behind them. Bytes: `kept` as 8 bytes, then 4 for each token, little
-// endian.
+// which follow them. Bytes: `kept` as 8 bytes, then 4 for each token, little endian.
 //
-// An entry may be applied to any history that begins with the same `kept` tokens as the
-// one that it was made for, also a second time.
+// It may be applied to any history that begins with the same `kept` tokens as the one
+// that it was made for, also a second time.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +23,15 @@ struct JournalEntry {
   bool operator==(const JournalEntry&) const = default;
 };
 
-std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens);
 // Tokens alone, 4 bytes each, little endian.
 std::string FormatTokens(std::span<const int32_t> tokens);
-// DATA_LOSS, JOURNAL_DAMAGED: the length is none of tokens.
+std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens);
+
+// The errors of all below are DATA_LOSS, JOURNAL_DAMAGED.
 absl::StatusOr<std::vector<int32_t>> ParseTokens(std::string_view bytes);
-
-// DATA_LOSS, JOURNAL_DAMAGED: the length is none of an entry, or a number is negative.
+// The length must be one of an entry, and no number negative.
 absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes);
-// Tokens in the history after it, likewise.
-absl::StatusOr<int64_t> SizeAfterJournalEntry(std::string_view bytes);
-
-// DATA_LOSS, JOURNAL_DAMAGED: the history is shorter than what stays of it. Changes
-// nothing then.
+// An error, and no change, if the history is shorter than what stays of it.
 absl::Status ApplyJournalEntry(const JournalEntry& entry, std::vector<int32_t>& tokens);
 
 }  // namespace mnemon

@@ -3,26 +3,23 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <new>
-#include <span>
 #include <utility>
 
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/durability/journal_entry.h"
+#include "server/durability/stored_journal.h"
 
 namespace mnemon {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// One commit: changes are views of what the other members keep.
+// Its changes are views of what the other members keep.
 struct JournalWriter::Batch {
-  struct Part {
-    std::shared_ptr<WrittenJournal> journal;
-    TakenChanges taken;
-  };
   std::deque<Part> parts;
   std::deque<std::string> texts;
   std::vector<SessionChanges> changes;  // of each part
@@ -70,12 +67,12 @@ JournalStats JournalWriter::stats() const {
   return stats_;
 }
 
-void JournalWriter::Queue(std::shared_ptr<WrittenJournal> journal) noexcept {
+void JournalWriter::Queue(std::shared_ptr<StoredJournal> journal) noexcept {
   bool wake;
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(journal->in_queue.queued, true)) return;
-    WrittenJournal* const added = journal.get();
+    StoredJournal* const added = journal.get();
     wake = first_ == nullptr;
     (first_ == nullptr ? first_ : last_->in_queue.next) = std::move(journal);
     last_ = added;
@@ -91,16 +88,11 @@ void JournalWriter::ReleaseAll(std::shared_ptr<TokenStream> stream) {
   }
 }
 
-void JournalWriter::OnDeleted(const WrittenJournal& journal) {
-  if (const auto session = journal.session()) hooks_.deleted(session);
+void JournalWriter::OnDeleted(const StoredJournal& journal) {
+  if (const auto session = journal.session.lock()) hooks_.deleted(session);
 }
 
-void JournalWriter::TellLost(const WrittenJournal& journal,
-                             const absl::Status& status) {
-  if (const auto session = journal.session()) hooks_.lost(session, status);
-}
-
-std::shared_ptr<WrittenJournal> JournalWriter::Await() {
+std::shared_ptr<StoredJournal> JournalWriter::Await() {
   std::unique_lock lock(mutex_);
   busy_ = false;
   if (first_ == nullptr) idle_.notify_all();
@@ -118,7 +110,7 @@ std::shared_ptr<WrittenJournal> JournalWriter::Await() {
 
 void JournalWriter::Run() {
   while (true) {
-    std::shared_ptr<WrittenJournal> first = Await();
+    std::shared_ptr<StoredJournal> first = Await();
     bool stopping;
     {
       std::lock_guard lock(mutex_);
@@ -136,10 +128,10 @@ void JournalWriter::Run() {
   }
 }
 
-void JournalWriter::WriteAll(std::shared_ptr<WrittenJournal> first) {
+void JournalWriter::WriteAll(std::shared_ptr<StoredJournal> first) {
   Batch batch;
   while (first != nullptr) {
-    const std::shared_ptr<WrittenJournal> journal = std::move(first);
+    const std::shared_ptr<StoredJournal> journal = std::move(first);
     {
       // One by one: what is queued again gets another next one.
       std::lock_guard lock(mutex_);
@@ -157,7 +149,7 @@ void JournalWriter::WriteAll(std::shared_ptr<WrittenJournal> first) {
   Write(batch);
 }
 
-void JournalWriter::Add(const std::shared_ptr<WrittenJournal>& journal, Batch& batch) {
+void JournalWriter::Add(const std::shared_ptr<StoredJournal>& journal, Batch& batch) {
   auto& part = batch.parts.emplace_back();
   part.journal = journal;
   part.taken = journal->Take();
@@ -168,7 +160,9 @@ void JournalWriter::Add(const std::shared_ptr<WrittenJournal>& journal, Batch& b
   if (taken.again) Queue(journal);
   if (!taken.failure.ok()) {
     // It has told those who wait; until the next try others may be written.
-    TellLost(*journal, taken.failure);
+    if (const auto session = journal->session.lock()) {
+      hooks_.lost(session, taken.failure);
+    }
     KeepFailed(journal);
   }
   if (!taken.anything) {
@@ -176,7 +170,7 @@ void JournalWriter::Add(const std::shared_ptr<WrittenJournal>& journal, Batch& b
     return;
   }
   using Kind = StoreChange::Kind;
-  SessionChanges changes{.session = {.id = journal->id()}, .changes = {}};
+  SessionChanges changes{.session = {.id = journal->id}, .changes = {}};
   const auto add = [&](StoreTable table, Kind kind, std::string_view name,
                        std::string_view value) {
     changes.changes.push_back(
@@ -195,20 +189,20 @@ void JournalWriter::Add(const std::shared_ptr<WrittenJournal>& journal, Batch& b
     add(StoreTable::kCheckpoints, Kind::kPut, checkpoint.id,
         batch.Keep(FormatTokens(checkpoint.tokens)));
   }
-  if (taken.folded != 0) {
-    const std::string_view name = batch.Keep(JournalName(taken.folded));
+  if (taken.fold.sequence != 0) {
+    const std::string_view name = batch.Keep(JournalName(taken.fold.sequence));
     add(StoreTable::kJournal, Kind::kDeleteBefore, name, {});
     add(StoreTable::kJournal, Kind::kPut, name,
-        batch.Keep(FormatJournalEntry(0, taken.history)));
+        batch.Keep(FormatJournalEntry(0, taken.fold.history)));
   }
   if (taken.sequence != 0) {
     add(StoreTable::kJournal, Kind::kPut, batch.Keep(JournalName(taken.sequence)),
-        batch.Keep(FormatJournalEntry(taken.kept, taken.tokens)));
+        batch.Keep(FormatJournalEntry(taken.entry.kept, taken.entry.tokens)));
     ++batch.entries;
-    batch.tokens += static_cast<int64_t>(taken.tokens.size());
+    batch.tokens += static_cast<int64_t>(taken.entry.tokens.size());
   }
   if (taken.record) {
-    if (const auto session = journal->session()) {
+    if (const auto session = journal->session.lock()) {
       add(StoreTable::kSessions, Kind::kPut, {}, batch.Keep(hooks_.record(*session)));
     }
   }
@@ -274,39 +268,29 @@ void JournalWriter::Write(Batch& batch) {
 }
 
 void JournalWriter::FailSome(Batch& batch) {
-  std::deque<Batch::Part> written;
+  std::deque<Part> written;
   for (size_t i = 0; i < batch.parts.size(); ++i) {
-    Batch::Part& part = batch.parts[i];
+    Part& part = batch.parts[i];
     const absl::Status& status = batch.changes[i].status;
     if (status.ok()) {
       written.push_back(std::move(part));
       continue;
     }
-    LogError(StrCat("session ", part.journal->id(),
-                    " cannot be stored: ", status.message()));
-    const std::vector<OnSynced> waiters = std::move(part.taken.waiters);
-    part.journal->Lost(status, std::move(part.taken));
-    TellLost(*part.journal, status);
-    for (const auto& waiter : waiters) waiter(status);
-    KeepFailed(part.journal);
+    LogError(
+        StrCat("session ", part.journal->id, " cannot be stored: ", status.message()));
+    Lose({&part, 1}, status);
   }
   batch.parts.swap(written);
 }
 
 void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
-  std::vector<std::pair<std::shared_ptr<WrittenJournal>, TakenChanges>> lost;
-  std::vector<OnSynced> waiters;
-  for (auto& part : batch.parts) {
-    for (auto& waiter : std::exchange(part.taken.waiters, {})) {
-      waiters.push_back(std::move(waiter));
-    }
-    lost.emplace_back(part.journal, std::move(part.taken));
-  }
+  std::vector<Part> lost(std::move_iterator(batch.parts.begin()),
+                         std::move_iterator(batch.parts.end()));
   // What was written and not synced may be gone too.
   if (!store_.healthy()) {
     for (auto& journal : unsynced_) {
       journal->in_writer.unsynced = false;
-      lost.emplace_back(std::move(journal), TakenChanges());
+      lost.push_back({.journal = std::move(journal), .taken = {}});
     }
     unsynced_.clear();
   }
@@ -315,17 +299,23 @@ void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
     status_ = status;
     ++stats_.failures;
   }
-  LogError(std::string("sessions cannot be stored: ") + std::string(status.message()));
-  for (auto& [journal, taken] : lost) {
-    journal->Lost(status, std::move(taken));
-    TellLost(*journal, status);
-  }
-  for (const auto& waiter : waiters) waiter(status);
-  for (const auto& [journal, taken] : lost) KeepFailed(journal);
+  LogError(StrCat("sessions cannot be stored: ", status.message()));
+  Lose(lost, status);
   batch = {};
 }
 
-void JournalWriter::KeepFailed(const std::shared_ptr<WrittenJournal>& journal) {
+void JournalWriter::Lose(std::span<Part> parts, const absl::Status& status) {
+  for (auto& [journal, taken] : parts) {
+    journal->Lost(status, taken);
+    if (const auto session = journal->session.lock()) hooks_.lost(session, status);
+  }
+  for (const auto& [journal, taken] : parts) {
+    for (const OnSynced& waiter : taken.waiters) waiter(status);
+  }
+  for (const auto& [journal, taken] : parts) KeepFailed(journal);
+}
+
+void JournalWriter::KeepFailed(const std::shared_ptr<StoredJournal>& journal) {
   if (!std::exchange(journal->in_writer.failed, true)) failed_.push_back(journal);
 }
 
@@ -336,7 +326,10 @@ void JournalWriter::TryRecover() {
   for (const auto& journal : failed) journal->in_writer.failed = false;
   std::vector<bool> needs_base;
   for (const auto& journal : failed) {
-    if (IsDeleted(*journal)) OnDeleted(*journal);
+    if (journal->TakeDoubt()) {
+      const auto record = store_.Get(StoreTable::kSessions, {.id = journal->id}, {});
+      if (record.ok() && !*record) OnDeleted(*journal);
+    }
     needs_base.push_back(journal->Recover());
     // Deletions come before what other sessions with the same ids write.
     if (!needs_base.back()) Queue(journal);
@@ -350,15 +343,9 @@ void JournalWriter::TryRecover() {
   if (!before.ok()) LogInfo("sessions can be stored again");
   for (size_t i = 0; i < failed.size(); ++i) {
     if (!needs_base[i]) continue;
-    if (const auto session = failed[i]->session()) hooks_.needs_base(session);
+    if (const auto session = failed[i]->session.lock()) hooks_.needs_base(session);
     Queue(failed[i]);
   }
-}
-
-bool JournalWriter::IsDeleted(WrittenJournal& journal) {
-  if (!journal.TakeDoubt()) return false;
-  const auto record = store_.Get(StoreTable::kSessions, {.id = journal.id()}, {});
-  return record.ok() && !*record;
 }
 
 }  // namespace mnemon

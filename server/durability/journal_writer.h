@@ -13,13 +13,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/durability/journal_state.h"
 #include "server/durability/store_stats.h"
-#include "server/durability/written_journal.h"
 #include "server/store/session_store.h"
 #include "server/streams/token_stream.h"
 #include "server/waiting/callback_threads.h"
@@ -27,25 +28,26 @@
 
 namespace mnemon {
 
+class StoredJournal;
+struct Session;
+
 // Safe for concurrent use.
 class JournalWriter {
  public:
-  // Called on the writer's thread with the session of a journal. Not where it is gone.
+  // Called on the writer's thread with the session of a journal, unless it is gone.
   struct Hooks {
-    // The bytes of its record.
-    std::function<std::string(const Session&)> record;
+    using Call = std::function<void(const std::shared_ptr<Session>&)>;
+    std::function<std::string(const Session&)> record;  // the bytes of its record
     // Its call has to end with `status`.
     std::function<void(const std::shared_ptr<Session>&, const absl::Status& status)>
         lost;
-    // Its base has to be made.
-    std::function<void(const std::shared_ptr<Session>&)> needs_base;
+    Call needs_base;  // its base has to be made
     // Its deletion is in the store, and perhaps was refused all the same. Those who
     // wait for it are told afterwards.
-    std::function<void(const std::shared_ptr<Session>&)> deleted;
+    Call deleted;
   };
   static constexpr std::chrono::milliseconds kRetry{500};
-  // Between two commits.
-  static constexpr std::chrono::milliseconds kPace{1};
+  static constexpr std::chrono::milliseconds kPace{1};  // between two commits
   // Bytes that one commit gathers, about.
   static constexpr size_t kCommitBytes = size_t{4} << 20;
 
@@ -63,33 +65,36 @@ class JournalWriter {
   JournalStats stats() const;
 
   // For the journals. Queue: there is something to take; needs no memory.
-  void Queue(std::shared_ptr<WrittenJournal> journal) noexcept;
+  void Queue(std::shared_ptr<StoredJournal> journal) noexcept;
   // Nothing of the stream waits for the store any more.
   void ReleaseAll(std::shared_ptr<TokenStream> stream);
   // The deletion of its session is in the store. On the writer's thread.
-  void OnDeleted(const WrittenJournal& journal);
-  // What waits for the store.
-  Waiters& waiters() { return waiters_; }
+  void OnDeleted(const StoredJournal& journal);
+  Waiters& waiters() { return waiters_; }  // for the store
 
  private:
-  using Journals = std::vector<std::shared_ptr<WrittenJournal>>;
+  using Journals = std::vector<std::shared_ptr<StoredJournal>>;
+  // One commit, and what it writes of one session.
+  struct Batch;
+  struct Part {
+    std::shared_ptr<StoredJournal> journal;
+    TakenChanges taken;
+  };
 
   void Run();
   // Takes all that are queued.
-  std::shared_ptr<WrittenJournal> Await();
-  void WriteAll(std::shared_ptr<WrittenJournal> first);
-  struct Batch;
-  void Add(const std::shared_ptr<WrittenJournal>& journal, Batch& batch);
+  std::shared_ptr<StoredJournal> Await();
+  void WriteAll(std::shared_ptr<StoredJournal> first);
+  void Add(const std::shared_ptr<StoredJournal>& journal, Batch& batch);
   void Write(Batch& batch);
   void Fail(Batch& batch, const absl::Status& status);
-  // Tells the session that what it changed is lost.
-  void TellLost(const WrittenJournal& journal, const absl::Status& status);
   // Those of a written batch that the store did not take.
   void FailSome(Batch& batch);
+  // What they have changed is lost: their sessions are told, then those who wait.
+  void Lose(std::span<Part> parts, const absl::Status& status);
   // Until the store is well again; once.
-  void KeepFailed(const std::shared_ptr<WrittenJournal>& journal);
+  void KeepFailed(const std::shared_ptr<StoredJournal>& journal);
   void TryRecover();
-  bool IsDeleted(WrittenJournal& journal);
 
   SessionStore& store_;
   CallbackThreads& callbacks_;
@@ -99,8 +104,8 @@ class JournalWriter {
   mutable std::mutex mutex_;  // guards all down to `stats_`
   std::condition_variable work_;
   std::condition_variable idle_;
-  std::shared_ptr<WrittenJournal> first_;
-  WrittenJournal* last_ = nullptr;
+  std::shared_ptr<StoredJournal> first_;
+  StoredJournal* last_ = nullptr;
   bool busy_ = false;
   bool stopping_ = false;
   absl::Status status_;

@@ -2,21 +2,31 @@
 #include "server/durability/session_loader.h"
 
 #include <chrono>
-#include <string>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/durability/journal_entry.h"
 #include "server/durability/stored_journal.h"
 #include "server/requests/engine_errors.h"
+#include "server/requests/request_check.h"
 
 namespace mnemon {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-using Short = HistorySweeps::Short;
+
+// The snapshot that the state which the session has lost can come from.
+std::optional<StoredSnapshot> UsableFor(const Session& session) {
+  if (session.journal == nullptr || session.in_runner.in_memory()) return std::nullopt;
+  return JournalOf(session).Usable(session.history.size());
+}
 
 }  // namespace
 
@@ -38,14 +48,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionLoader::Use(
   const int64_t bytes = session->history.BytesOf(tokens);
   const auto fits = [&] {
     // What is read without room for it is read in vain.
-    loaded = session->resident || HasRoom(bytes) ? histories_.Load(*session)
+    loaded = session->resident || HasRoom(bytes) ? Load(*session)
                                                  : engine_errors::MemoryLimit();
     return !absl::IsResourceExhausted(loaded);
   };
   if (!patient) {
     if (!fits()) sweeps_.GiveUpHistories(bytes);
   } else {
-    sweeps_.MakeRoom(bytes, Short::kResting, fits);
+    sweeps_.MakeRoom(bytes, HistorySweeps::Short::kResting, fits);
   }
   MNEMON_RETURN_IF_ERROR(loaded);
   return std::shared_ptr<Session>(use, session.get());
@@ -73,28 +83,116 @@ absl::Status SessionLoader::LoadCheckpoint(const Session& owner,
   const Session& at = *checkpoint.at;
   const int64_t bytes = at.resident ? 0 : at.history.BytesOf(at.stored_tokens);
   absl::Status loaded;
-  sweeps_.MakeRoom(bytes, Short::kResting, [&] {
-    loaded = at.resident || HasRoom(bytes) ? histories_.Load(owner, checkpoint)
+  sweeps_.MakeRoom(bytes, HistorySweeps::Short::kResting, [&] {
+    loaded = at.resident || HasRoom(bytes) ? Load(owner, checkpoint)
                                            : engine_errors::MemoryLimit();
     return !absl::IsResourceExhausted(loaded);
   });
   return loaded;
 }
 
-bool SessionLoader::CanRestore(const Session& session) const {
-  return session.journal != nullptr && session.in_runner.state_bytes == 0 &&
-         session.in_runner.image_bytes == 0 &&
-         JournalOf(session).Usable(session.history.size()).has_value();
+absl::Status SessionLoader::Load(Session& session) try {
+  if (session.resident) return absl::OkStatus();
+  std::lock_guard loading(stores_.LoadingOf(session));
+  if (session.resident) return absl::OkStatus();
+  const auto tokens = Read(session);
+  if (tokens.ok()) return SetHistory(session, *tokens);
+  // It was deleted meanwhile, or the store has that and the directory is about to.
+  if ((absl::IsDataLoss(tokens.status()) && JournalOf(session).leaves_store()) ||
+      !context_.directory.Contains(session.id)) {
+    return engine_errors::NotFound(session.id);
+  }
+  // What the disk does not give just now it may give later.
+  if (absl::IsDataLoss(tokens.status())) {
+    LogError(StrCat("session ", session.id, ": ", tokens.status().message()));
+  }
+  return tokens.status();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status SessionLoader::Load(const Session& owner,
+                                 const SessionCheckpoint& checkpoint) try {
+  Session& at = *checkpoint.at;
+  if (at.resident) return absl::OkStatus();
+  std::lock_guard loading(stores_.LoadingOf(owner));
+  if (at.resident) return absl::OkStatus();
+  const absl::StatusOr<std::optional<std::string>> bytes =
+      stores_.reads.Get(StoreTable::kCheckpoints, {.id = owner.id}, checkpoint.id);
+  if (!bytes.ok() && !absl::IsDataLoss(bytes.status())) return bytes.status();
+  const auto tokens = ParseTokens(bytes.ok() ? bytes->value_or("?") : "?");
+  if (tokens.ok() && CheckTokens(*tokens, "history", VocabOf(owner)).ok()) {
+    return SetHistory(at, *tokens);
+  }
+  LogError(StrCat("session ", owner.id, ": the history of its checkpoint ",
+                  checkpoint.id, " is missing or damaged"));
+  return engine_errors::CheckpointDamaged(owner.id, checkpoint.id);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::StatusOr<std::vector<int32_t>> SessionLoader::Read(const Session& session) {
+  std::vector<int32_t> tokens;
+  std::optional<uint64_t> before;
+  absl::Status status;
+  const auto damaged = [&] {
+    status.Update(
+        engine_errors::SessionDamaged(session.id, static_cast<int64_t>(tokens.size())));
+  };
+  MNEMON_RETURN_IF_ERROR(stores_.reads.ScanJournal(
+      {.id = session.id},
+      [&](const SessionKey&, std::string_view name, std::string_view value) {
+        const absl::Status applied = CatchOutOfMemory({}, [&]() -> absl::Status {
+          const std::optional<uint64_t> sequence = JournalSequence(name);
+          if (before && sequence != *before + 1) {
+            return absl::DataLossError("an entry is missing");
+          }
+          before = sequence;
+          MNEMON_ASSIGN_OR_RETURN(const JournalEntry entry, ParseJournalEntry(value));
+          return ApplyJournalEntry(entry, tokens);
+        });
+        if (absl::IsDataLoss(applied)) {
+          damaged();
+        } else {
+          status.Update(applied);
+        }
+        return status.ok();
+      },
+      [&](const UnreadableRange&) { damaged(); }));
+  const auto size = static_cast<size_t>(session.stored_tokens);
+  if (status.ok() && tokens.size() < size) damaged();
+  MNEMON_RETURN_IF_ERROR(status);
+  tokens.resize(size);
+  MNEMON_RETURN_IF_ERROR(CheckTokens(tokens, "history", VocabOf(session)));
+  return tokens;
+}
+
+absl::Status SessionLoader::SetHistory(Session& session,
+                                       const std::vector<int32_t>& tokens) {
+  if (!session.history.Stage(tokens, 0)) return engine_errors::MemoryLimit();
+  const uint64_t version = session.history.version();
+  session.history.AppendStaged();
+  session.history.SetVersion(version);
+  if (session.journal == nullptr) {  // a checkpoint's
+    session.resident = true;
+    return absl::OkStatus();
+  }
+  JournalOf(session).SetSize(session.history.size());
+  session.history.SetObserver(session.journal.get());
+  context_.directory.SetResident(session);
+  return absl::OkStatus();
+}
+
+bool SessionLoader::CanRestore(const Session& session) {
+  return UsableFor(session).has_value();
 }
 
 void SessionLoader::Restore(const std::shared_ptr<Session>& session,
                             std::function<void()> next) {
-  const auto snapshot = CanRestore(*session)
-                            ? JournalOf(*session).Usable(session->history.size())
-                            : std::nullopt;
+  const auto snapshot = UsableFor(*session);
   if (!snapshot) return next();
   const std::string name = snapshot->name;
-  const auto read = [this, name] { return stores_.store.GetSnapshot(name); };
+  const auto read = [this, name] { return stores_.reads.GetSnapshot(name); };
   RestoreFrom(
       session, session->id, read,
       [this, session, name, next = std::move(next)](const absl::Status& status) {
@@ -112,7 +210,7 @@ void SessionLoader::Restore(const Session& owner, const SessionCheckpoint& check
                                : JournalOf(owner).SnapshotOfCheckpoint(checkpoint.id);
   if (name.empty() || checkpoint.at->in_runner.state_bytes > 0) return next();
   RestoreFrom(
-      checkpoint.at, owner.id, [this, name] { return stores_.store.GetSnapshot(name); },
+      checkpoint.at, owner.id, [this, name] { return stores_.reads.GetSnapshot(name); },
       [next = std::move(next)](const absl::Status&) { next(); });
 }
 
@@ -136,12 +234,8 @@ void SessionLoader::RestoreFrom(const std::shared_ptr<Session>& session,
     next(restored.status());
   };
   on_done.Watch(context_.waiters, WaiterKind::kRestore);
-  const absl::Status begun = CatchOutOfMemory({}, [&] {
-    RestoreState(stores_.PlaceOf(session->model), session,
-                 stores_.MakeCopy(session->model), std::move(read), on_done);
-    return absl::OkStatus();
-  });
-  if (!begun.ok()) on_done(begun);
+  RestoreState(stores_.PlaceOf(session->model), session, std::move(read),
+               std::move(on_done));
 }
 
 }  // namespace mnemon

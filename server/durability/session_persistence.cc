@@ -7,7 +7,6 @@
 #include "server/durability/stored_journal.h"
 #include "server/requests/engine_errors.h"
 #include "server/sessions/stored_session.h"
-#include "server/tasks/rewind_tasks.h"
 #include "server/tasks/session_tasks.h"
 
 namespace mnemon {
@@ -15,23 +14,30 @@ namespace mnemon {
 SessionPersistence::SessionPersistence(const EngineContext& context,
                                        SessionStore& store,
                                        const std::vector<EngineModel>& models)
-    : context_(context),
-      stores_(context, store, models),
+    : stores_(context, store, models),
       unusable_(context.directory, ChargeOf(context.memory, &EngineMemory::unusable)),
-      histories_(stores_),
-      sweeps_(stores_, histories_),
-      loader_(stores_, histories_, sweeps_),
+      sweeps_(stores_),
+      loader_(stores_, sweeps_),
       saves_(stores_, loader_),
-      requests_(context, saves_),
       recovery_(stores_, writer_, unusable_, sweeps_),
-      writer_(store, context.callbacks, context.waiters,
-              {.record = [this](const auto& session) { return RecordOf(session); },
-               .lost = [this](const auto& session,
-                              const auto& status) { OnLost(session, status); },
-               .needs_base = [this](const auto& session) { StoreAnew(session); },
-               .deleted = [this](const auto& session) { OnDeleted(session); }}) {}
+      writer_(store, context.callbacks, context.waiters, WriterHooks()) {}
 
-SessionPersistence::~SessionPersistence() = default;
+JournalWriter::Hooks SessionPersistence::WriterHooks() {
+  return {
+      .record = [this](const Session& session) { return RecordOf(session); },
+      .lost =
+          [this](const auto& session, const absl::Status& status) {
+            if (stores_.runners.empty()) return;
+            stores_.runners[session->model]->Do(MakeEndCallTask(session, status));
+          },
+      .needs_base = [this](const auto& session) { StoreAnew(session); },
+      .deleted =
+          [this](const auto& session) {
+            if (!stores_.engine.directory.Retire(session) || stores_.runners.empty())
+              return;
+            stores_.runners[session->model]->Forget(session);
+          }};
+}
 
 void SessionPersistence::Adopt(const std::shared_ptr<Session>& session,
                                Durability durability, bool has_history) {
@@ -67,25 +73,12 @@ std::string SessionPersistence::RecordOf(const Session& session) const {
   stored.drawn_id = session.drawn_id;
   stored.snapshots = kept.snapshots;
   stored.checkpoints = kept.checkpoints;
-  context_.directory.Describe(session, stored);
-  const auto expiry = stored.expiry();
-  const int64_t unix_ms = expiry
-                              ? std::chrono::duration_cast<std::chrono::milliseconds>(
-                                    expiry->time_since_epoch())
-                                    .count()
-                              : 0;
-  return RecordExpiry(unix_ms) + FormatStoredSession(stored);
-}
-
-void SessionPersistence::OnLost(const std::shared_ptr<Session>& session,
-                                const absl::Status& status) {
-  if (stores_.runners.empty()) return;
-  stores_.runners[session->model]->Do(MakeEndCallTask(session, status));
-}
-
-void SessionPersistence::OnDeleted(const std::shared_ptr<Session>& session) {
-  if (!context_.directory.Retire(session) || stores_.runners.empty()) return;
-  stores_.runners[session->model]->Forget(session);
+  stores_.engine.directory.Describe(session, stored);
+  // 0: never.
+  const auto expiry = stored.expiry().value_or(std::chrono::system_clock::time_point());
+  const auto unix_time =
+      std::chrono::duration_cast<std::chrono::milliseconds>(expiry.time_since_epoch());
+  return RecordExpiry(unix_time.count()) + FormatStoredSession(stored);
 }
 
 void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
@@ -95,7 +88,7 @@ void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
   const auto settle = [this, session, &runner, before = std::move(before),
                        on_settled](const absl::Status& status) {
     const auto release = [this, session, on_settled](const absl::Status& outcome) {
-      context_.directory.calls().Release(*session, /*taken=*/false);
+      stores_.engine.directory.calls().Release(*session, /*taken=*/false);
       on_settled(outcome);
     };
     OnAnswer<bool> taken_back;
@@ -104,7 +97,7 @@ void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
         taken_back = [release, status](const absl::StatusOr<bool>&) {
           release(status);
         };
-        runner.Do(MakeTakeBackTask(session, before, context_.directory, taken_back));
+        runner.Do(MakeTakeBackTask(session, before, taken_back));
       } else if (before.copy) {
         runner.Do(MakeUnpinTask(before.copy));
       }
@@ -116,18 +109,8 @@ void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
   session->journal->Flush(kind, settle);
 }
 
-void SessionPersistence::Delete(const Session& session, OnSynced on_done) {
-  if (session.journal == nullptr) {
-    if (on_done) on_done(absl::OkStatus());
-    return;
-  }
-  session.journal->Delete([on_done = std::move(on_done)](const absl::Status& status) {
-    if (on_done) on_done(status);
-  });
-}
-
 bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline) {
-  const bool saved = requests_.SaveAll(deadline);
+  const bool saved = saves_.SaveAll(deadline);
   return writer_.WaitIdle(deadline) && saved;
 }
 
@@ -137,10 +120,10 @@ void SessionPersistence::StoreAnew(const std::shared_ptr<Session>& session) noex
   static_cast<void>(CatchOutOfMemory({}, [&] {
     if (!journal.durable()) return absl::OkStatus();
     for (const SessionCheckpoint& checkpoint :
-         context_.directory.checkpoints().Of(*session)) {
+         stores_.engine.directory.checkpoints().Of(*session)) {
       if (!checkpoint.at->resident || journal.HasCheckpoint(checkpoint.id)) continue;
       // One that is refused stays in memory.
-      SaveCheckpoint(session, checkpoint, [](const absl::Status&) {});
+      saves_.SaveCheckpoint(session, checkpoint, [](const absl::Status&) {});
     }
     return absl::OkStatus();
   }));
@@ -149,23 +132,18 @@ void SessionPersistence::StoreAnew(const std::shared_ptr<Session>& session) noex
 
 void SessionPersistence::Stop() {
   sweeps_.Stop();
-  const auto waiting = requests_.Stop();
-  stores_.store.StopReading();
-  // Whoever waits for a base is told.
-  const absl::Status draining = CatchOutOfMemory({}, engine_errors::Draining);
-  for (const auto& session : waiting) JournalOf(*session).BaseFailed(draining);
+  saves_.Stop();
+  stores_.reads.Stop();
 }
 
 PersistenceStats SessionPersistence::stats() const {
-  const SnapshotSaves::Counts saved = saves_.counts();
-  return {.healthy = stores_.store.healthy() && writer_.status().ok(),
-          .journal = writer_.stats(),
-          .snapshots = saved.snapshots,
-          .snapshot_bytes = saved.bytes,
-          .snapshot_failures = saved.failures,
-          .damaged_snapshots = loader_.damaged(),
-          .unloaded = histories_.unloaded(),
-          .store = stores_.store.condition()};
+  PersistenceStats stats = saves_.stats();
+  stats.healthy = stores_.store.healthy() && writer_.status().ok();
+  stats.journal = writer_.stats();
+  stats.damaged_snapshots = loader_.damaged();
+  stats.unloaded = sweeps_.unloaded();
+  stats.store = stores_.store.condition();
+  return stats;
 }
 
 }  // namespace mnemon

@@ -2,7 +2,7 @@
 #include "server/durability/session_recovery.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <iterator>
 #include <new>
 #include <utility>
 #include <vector>
@@ -11,15 +11,11 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/durability/store_upgrade.h"
 #include "server/requests/engine_errors.h"
 
 namespace mnemon {
-namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-}  // namespace
 
 absl::StatusOr<Recovery> SessionRecovery::Recover() {
   Recovery recovery;
@@ -27,28 +23,24 @@ absl::StatusOr<Recovery> SessionRecovery::Recover() {
       [this](const std::string& id) { return ReadSession(id); });
   MNEMON_RETURN_IF_ERROR(UpgradeStore(stores_.store));
   MNEMON_ASSIGN_OR_RETURN(StoreSurvey survey, SurveyStore(stores_.store));
-  std::map<std::string, Found> sessions;
   std::vector<std::string> snapshots;
-  for (auto& [id, session] : survey.sessions) {
+  for (auto found = survey.sessions.begin(); found != survey.sessions.end();) {
+    auto& [id, session] = *found;
     for (const StoredSnapshot& kept : session.journal.snapshots) {
       snapshots.push_back(kept.name);
     }
     for (const StoredCheckpoint& kept : session.journal.checkpoints) {
       snapshots.push_back(kept.snapshot.name);
     }
-    const std::string model = session.record ? session.record->model : "";
-    absl::StatusOr<Found> found = FoundOf(id, std::move(session));
-    if (found.ok()) {
-      sessions.emplace(id, *std::move(found));
-      continue;
-    }
-    if (absl::IsDataLoss(found.status())) {
+    const absl::Status usable = CheckUsable(id, session);
+    if (absl::IsDataLoss(usable)) {
       ++recovery.damaged;
-      unusable_.AddDamaged(id, found.status());
-    } else {
+      unusable_.AddDamaged(id, usable);
+    } else if (!usable.ok()) {
       ++recovery.foreign;
-      unusable_.AddForeign(id, model);
+      unusable_.AddForeign(id, session.record->model);
     }
+    found = usable.ok() ? std::next(found) : survey.sessions.erase(found);
   }
   for (const std::string& id : survey.doubtful) {
     LogEvent(LogLevel::kError, "session_doubtful",
@@ -61,37 +53,33 @@ absl::StatusOr<Recovery> SessionRecovery::Recover() {
                                /*remove_others=*/recovery.damaged == 0 &&
                                    condition.lost_commits == 0 &&
                                    condition.unreadable == 0);
-  InsertRecovered(std::move(sessions), recovery);
+  InsertRecovered(std::move(survey.sessions), recovery);
   return recovery;
 }
 
-absl::StatusOr<SessionRecovery::Found> SessionRecovery::FoundOf(
-    const std::string& id, SurveyedSession session) const {
-  if (!session.damage.ok()) {
+absl::Status SessionRecovery::CheckUsable(const std::string& id,
+                                          SurveyedSession& found) const {
+  if (!found.damage.ok()) {
     LogEvent(LogLevel::kError, "session_damaged",
              {{"session", id},
-              {"whole_tokens", session.tokens},
-              {"detail", std::string(session.damage.message())}});
-    return engine_errors::SessionDamaged(id, session.tokens);
+              {"whole_tokens", found.tokens},
+              {"detail", std::string(found.damage.message())}});
+    return engine_errors::SessionDamaged(id, found.tokens);
   }
-  const auto model = std::find_if(
-      stores_.models.begin(), stores_.models.end(), [&](const EngineModel& loaded) {
-        return loaded.decoder != nullptr &&
-               loaded.facts.name == session.record->model &&
-               loaded.facts.model_id == session.record->model_id;
-      });
+  const auto model = std::ranges::find_if(stores_.models, [&](const auto& loaded) {
+    return loaded.decoder != nullptr && loaded.facts.name == found.record->model &&
+           loaded.facts.model_id == found.record->model_id;
+  });
   if (model == stores_.models.end()) {
-    return engine_errors::SessionOfOtherModel(id, session.record->model);
+    return engine_errors::SessionOfOtherModel(id, found.record->model);
   }
-  return Found{.stored = *std::move(session.record),
-               .journal = std::move(session.journal),
-               .model = static_cast<size_t>(model - stores_.models.begin()),
-               .tokens = session.tokens};
+  found.model = static_cast<size_t>(model - stores_.models.begin());
+  return absl::OkStatus();
 }
 
 std::shared_ptr<Session> SessionRecovery::MakeFound(const std::string& id,
-                                                    Found& found) {
-  StoredSession& stored = found.stored;
+                                                    SurveyedSession& found) {
+  const StoredSession& stored = *found.record;
   auto session = std::make_shared<Session>(id, found.model, context_.memory);
   session->create_time = stored.create_time;
   session->entry.last_use_time = stored.last_use_time;
@@ -140,21 +128,21 @@ std::optional<SteadyClock::time_point> SessionRecovery::ExpiryOf(
 
 absl::StatusOr<std::shared_ptr<Session>> SessionRecovery::ReadSession(
     const std::string& id) try {
-  MNEMON_ASSIGN_OR_RETURN(SurveyedSession session, SurveySession(stores_.store, id));
-  MNEMON_ASSIGN_OR_RETURN(Found found, FoundOf(id, std::move(session)));
+  MNEMON_ASSIGN_OR_RETURN(SurveyedSession found, SurveySession(stores_.reads, id));
+  MNEMON_RETURN_IF_ERROR(CheckUsable(id, found));
   return MakeFound(id, found);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
 
-void SessionRecovery::InsertRecovered(std::map<std::string, Found> sessions,
+void SessionRecovery::InsertRecovered(std::map<std::string, SurveyedSession> sessions,
                                       Recovery& recovery) {
   const auto now = context_.options.clock->Now();
   EngineObserver* const observer = context_.options.observer.get();
   while (!sessions.empty()) {
     const auto node = sessions.extract(sessions.begin());
     const std::string& id = node.key();
-    const auto expiry = ExpiryOf(node.mapped().stored);
+    const auto expiry = ExpiryOf(*node.mapped().record);
     std::shared_ptr<Session> session = MakeFound(id, node.mapped());
     if (expiry && *expiry <= now) {
       ++recovery.expired;
@@ -169,9 +157,9 @@ void SessionRecovery::InsertRecovered(std::map<std::string, Found> sessions,
   }
 }
 
-void SessionRecovery::RecoverCall(Session& session, Found& found) {
-  if (found.stored.newest_call.empty()) return;
-  const auto record = ParseCallRecord(found.stored.newest_call);
+void SessionRecovery::RecoverCall(Session& session, SurveyedSession& found) {
+  if (found.record->newest_call.empty()) return;
+  const auto record = ParseCallRecord(found.record->newest_call);
   if (!record.ok()) {
     LogError(StrCat("session ", session.id,
                     ", its newest call: ", record.status().message()));
@@ -186,8 +174,7 @@ void SessionRecovery::RecoverCall(Session& session, Found& found) {
   charged->charge.Set(PromptBytes(*record));
   session.entry.newest_call = std::move(charged);
   auto& ids = session.entry.request_ids;
-  if (!undone &&
-      std::find(ids.begin(), ids.end(), record->params->request_id) == ids.end()) {
+  if (!undone && std::ranges::find(ids, record->params->request_id) == ids.end()) {
     ids.push_back(record->params->request_id);
   }
 }

@@ -28,15 +28,15 @@ namespace mnemon {
 struct Recovery {
   int64_t sessions = 0;  // that go on
   int64_t expired = 0;   // removed
-  int64_t foreign = 0;   // of models that are not loaded; they stay as they are
-  int64_t damaged = 0;   // something of them is missing; they stay as they are
+  // They stay as they are.
+  int64_t foreign = 0;  // of models that are not loaded
+  int64_t damaged = 0;  // something of them is missing
 };
 
 // Safe for concurrent use after Recover.
 class SessionRecovery {
  public:
-  // All outlive it. `writer` may be constructed later: it gets the journals of
-  // sessions.
+  // All outlive it. `writer`, for the journals, may be constructed later.
   SessionRecovery(StoreContext& stores, JournalWriter& writer,
                   UnusableSessions& unusable, const HistorySweeps& sweeps)
       : stores_(stores),
@@ -50,25 +50,18 @@ class SessionRecovery {
   absl::StatusOr<Recovery> Recover();
 
  private:
-  // A session on its way from the store to the directory.
-  struct Found {
-    StoredSession stored;
-    StoredJournal::Stored journal;
-    size_t model = 0;
-    int64_t tokens = 0;
-  };
-
-  // SESSION_DAMAGED; FAILED_PRECONDITION, MODEL_FINGERPRINT.
-  absl::StatusOr<Found> FoundOf(const std::string& id, SurveyedSession session) const;
-  void InsertRecovered(std::map<std::string, Found> sessions, Recovery& recovery);
+  // Sets its model. SESSION_DAMAGED; FAILED_PRECONDITION, MODEL_FINGERPRINT.
+  absl::Status CheckUsable(const std::string& id, SurveyedSession& found) const;
+  void InsertRecovered(std::map<std::string, SurveyedSession> sessions,
+                       Recovery& recovery);
   // A session that no directory knows. Leaves `found` without its journal.
-  std::shared_ptr<Session> MakeFound(const std::string& id, Found& found);
+  std::shared_ptr<Session> MakeFound(const std::string& id, SurveyedSession& found);
   std::optional<std::chrono::steady_clock::time_point> ExpiryOf(
       const StoredSession& stored) const;
   // SessionSleep::Waker.
   absl::StatusOr<std::shared_ptr<Session>> ReadSession(const std::string& id);
   // Its newest call, which may cut its history.
-  void RecoverCall(Session& session, Found& found);
+  void RecoverCall(Session& session, SurveyedSession& found);
 
   StoreContext& stores_;
   const EngineContext& context_;

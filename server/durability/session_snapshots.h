@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Snapshots of sessions and their proofs: states are shared or made between two steps
-// of the model, read and written on the thread for snapshots, and the outcome is told
-// on a callback thread or on that one.
+// Snapshots of sessions and their proofs. States are shared or made between two steps
+// of the model, then read and written on the thread for snapshots or for restores. The
+// outcome is told on one of those or on a callback thread. Nothing here throws: where
+// memory runs out that is the outcome.
 #pragma once
 
 #include <cstdint>
@@ -33,28 +34,25 @@ struct EncodedSnapshot {
   ByteCharge charge;     // of `bytes` and `history`
 };
 
-// The snapshot of `session` in this scope, with this record. `copy` is an empty session
-// without a name.
+// The snapshot of `session` in this scope, with this record.
 void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, CopyScope scope, std::string record,
+                    CopyScope scope, std::string record,
                     OnAnswer<EncodedSnapshot> on_done);
 
 // Gives `session`, which has a history and no state, that of a snapshot of it, where it
 // fits the model and the history, and where there is room: the answer says whether.
-// `read` is called on the thread that restores. `scratch` is an empty session without a
-// name. The errors of `read` and of DecodeSnapshot; MEMORY_LIMIT. REQUIRES: the history
-// does not change until this returns; behind a later change the state is not given.
+// `read` is called on the thread that restores. The errors of `read` and of
+// DecodeSnapshot; MEMORY_LIMIT. REQUIRES: the history does not change until this
+// returns; after a later change the state is not given.
 void RestoreState(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                  std::shared_ptr<Session> scratch,
                   std::function<absl::StatusOr<std::string>()> read,
                   OnAnswer<bool> on_done);
 
 // Checks a snapshot against the model, and makes `session`, which is empty and in no
-// directory, what it holds. `finish` gets the session once its history is there, to set
-// what the snapshot's record (its second argument) says, before it is added to the
-// directory. The errors of
-// DecodeSnapshot; FAILED_PRECONDITION, MODEL_FINGERPRINT; MEMORY_LIMIT; those of
-// SessionDirectory::Insert.
+// directory, what it holds. `finish` sets what the snapshot's record, its second
+// argument, says, once the history is there and before the session is added to the
+// directory. The errors of DecodeSnapshot; FAILED_PRECONDITION, MODEL_FINGERPRINT;
+// MEMORY_LIMIT; those of SessionDirectory::Insert.
 void ImportSnapshot(const SnapshotPlace& place, std::string snapshot,
                     std::shared_ptr<Session> session,
                     std::function<absl::Status(Session&, const std::string&)> finish,
@@ -67,7 +65,6 @@ using BeginReplay = std::function<absl::Status(const std::shared_ptr<Session>& r
 
 // Checks the state of `session`. `begin_replay` null: does not replay.
 void VerifySnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, std::shared_ptr<Session> replayed,
                     BeginReplay begin_replay, OnAnswer<VerifiedSession> on_done);
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a store has of each session, read from end to end: its record, and how much of
-// its history is whole.
+// A store as a start finds it: brought to the present format, then surveyed from end to
+// end for each session's record and for how much of its history is whole.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/durability/bounded_reads.h"
 #include "server/durability/stored_journal.h"
 #include "server/sessions/stored_session.h"
 #include "server/store/session_store.h"
@@ -20,26 +21,32 @@ namespace mnemon {
 struct SurveyedSession {
   // Absent: there is none, or it cannot be read.
   std::optional<StoredSession> record;
-  // OK, or what is damaged.
-  absl::Status damage;
-  // The journal up to the first damage.
+  absl::Status damage;  // OK, or what is damaged
+  // Up to the first damage: the journal, and tokens of the history.
   StoredJournal::Stored journal;
-  // Of the history, up to the first damage.
   int64_t tokens = 0;
   bool has_journal = false;
+  size_t model = 0;  // its index, set by SessionRecovery
 };
 
 struct StoreSurvey {
   std::map<std::string, SurveyedSession> sessions;  // by id
-  // Sessions at whose end more may be missing than can be known: some keys behind the
-  // last one that was read cannot be.
+  // Sessions at whose end more may be missing than can be known: some keys after the
+  // last one that was read cannot be read.
   std::vector<std::string> doubtful;
 };
 
+// Brings the sessions of a store of format 1 to format 2. There a history is that of
+// the newest snapshot that is whole, with the journal's entries after its sequence; and
+// snapshots and those of checkpoints lie in the database. No effect on a store that
+// does not need it. Session by session: what was cut short goes on. One that is damaged
+// stays as it is. The errors of SessionStore.
+absl::Status UpgradeStore(SessionStore& store);
+
 // Of the default namespace. The errors of SessionStore::Scan.
 absl::StatusOr<StoreSurvey> SurveyStore(SessionStore& store);
-// Of one session. The errors of SessionStore::Get and Scan.
-absl::StatusOr<SurveyedSession> SurveySession(SessionStore& store,
+// Of one session. The errors of BoundedReads.
+absl::StatusOr<SurveyedSession> SurveySession(BoundedReads& reads,
                                               const std::string& id);
 
 }  // namespace mnemon

@@ -15,37 +15,37 @@
 namespace mnemon {
 namespace {
 
-// As many as a stream holds back: what usually comes between two writes.
-constexpr size_t kReserved = TokenStream::kCapacity;
+// Moves `waiter` to the end of a list. After an error whoever has the waiter answers,
+// with no lock held.
+absl::Status Enlist(std::vector<OnSynced>& list, OnSynced& waiter) try {
+  list.emplace_back();
+  list.back() = std::exchange(waiter, nullptr);
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
 
 }  // namespace
 
-StoredJournal::StoredJournal(JournalWriter& writer, std::string id,
-                             std::weak_ptr<Session> session, Durability durability,
+StoredJournal::StoredJournal(JournalWriter& writer, std::string its_id,
+                             std::weak_ptr<Session> its_session, Durability durability,
                              Stored stored, bool needs_base)
-    : WrittenJournal(std::move(id), std::move(session)),
+    : id(std::move(its_id)),
+      session(std::move(its_session)),
       writer_(writer),
       standing_{
           .durability = durability,
           .state = needs_base ? State::kNeedsBase : State::kReady,
           .in_store = durability != Durability::kNone || !stored.snapshots.empty()},
-      sequence_(stored.sequence),
-      folded_tokens_(stored.folded),
-      entries_(stored.entries),
-      entry_tokens_(stored.tokens),
+      entries_(stored),
       snapshots_(std::move(stored.snapshots), std::move(stored.checkpoints)) {}
 
 StoredJournal::~StoredJournal() {
   for (auto* const waiters : {&gathered_.waiters, &deleters_}) {
     for (const OnSynced& waiter : *waiters) {
-      waiter(CatchOutOfMemory({}, [this] { return engine_errors::NotFound(id()); }));
+      waiter(CatchOutOfMemory({}, [this] { return engine_errors::NotFound(id); }));
     }
   }
-}
-
-Durability StoredJournal::durability() const {
-  std::lock_guard lock(mutex_);
-  return standing_.durability;
 }
 
 bool StoredJournal::SetDurability(Durability durability) {
@@ -99,11 +99,6 @@ bool StoredJournal::Restore(Durability before) {
   }
   Queue();
   return base;
-}
-
-uint64_t StoredJournal::changes() const {
-  std::lock_guard lock(mutex_);
-  return changes_;
 }
 
 absl::Status StoredJournal::status() const {
@@ -176,10 +171,8 @@ void StoredJournal::Flush(WaiterKind kind, OnSynced on_synced) {
   absl::Status status;
   {
     std::lock_guard lock(mutex_);
-    status = standing_.End(id());
-    if (status.ok() && standing_.Waits() && !Enlist(gathered_.waiters, on_synced)) {
-      status = OutOfMemoryError();
-    }
+    status = standing_.End(id);
+    if (status.ok() && standing_.Waits()) status = Enlist(gathered_.waiters, on_synced);
   }
   if (on_synced) return on_synced(status);
   Queue();
@@ -193,9 +186,7 @@ void StoredJournal::Delete(OnSynced on_synced) {
     if (standing_.state == State::kFailed) status = standing_.failure;
     if (standing_.state != State::kDeleted && standing_.in_store) {
       standing_.deletion.due = true;
-      if (on_synced && status.ok() && !Enlist(deleters_, on_synced)) {
-        status = OutOfMemoryError();
-      }
+      if (on_synced && status.ok()) status = Enlist(deleters_, on_synced);
     }
     standing_.state = State::kDeleted;
     gathered_.DropSnapshots(snapshots_);
@@ -213,10 +204,8 @@ bool StoredJournal::TryDelete(std::optional<uint64_t> changes, OnSynced on_synce
     std::lock_guard lock(mutex_);
     changed = changes && *changes != changes_;
     // From here on no change is acknowledged before the outcome is known.
-    status = changed ? absl::AbortedError("changed") : standing_.End(id());
-    if (status.ok() && !Enlist(deleters_, on_synced)) {
-      status = OutOfMemoryError();
-    }
+    status = changed ? absl::AbortedError("changed") : standing_.End(id);
+    if (status.ok()) status = Enlist(deleters_, on_synced);
     if (status.ok()) standing_.deletion.due = standing_.deletion.tried = true;
   }
   if (changed) {
@@ -238,12 +227,14 @@ uint64_t StoredJournal::BeginSnapshot(bool base) {
     gathered_.DropHistory();
     standing_.copies_base = true;
     // The base is an entry itself.
-    sequence_ = std::max<uint64_t>(sequence_, 1);
+    entries_.sequence = std::max<uint64_t>(entries_.sequence, 1);
   }
-  return sequence_;
+  return entries_.sequence;
 }
 
-bool StoredJournal::PutSnapshot(MadeSnapshot made, bool base) {
+bool StoredJournal::PutSnapshot(bool base, uint64_t sequence,
+                                std::vector<int32_t> history,
+                                std::optional<StoredSnapshot> snapshot) {
   {
     std::lock_guard lock(mutex_);
     const bool wanted =
@@ -251,14 +242,13 @@ bool StoredJournal::PutSnapshot(MadeSnapshot made, bool base) {
              : standing_.state == State::kReady;
     if (!wanted || !standing_.durable()) return false;
     snapshots_.DropOldest(base ? 0 : kSnapshots - 1, gathered_.dropped);
-    const auto tokens = static_cast<int64_t>(made.history.size());
-    if (made.snapshot) snapshots_.Add(*std::move(made.snapshot), tokens);
-    const bool many =
-        entries_ >= kFewEntries && entries_ + entry_tokens_ >= folded_tokens_;
-    if (base || (many && made.sequence > 0)) {
-      gathered_.fold = {.sequence = made.sequence, .history = std::move(made.history)};
-      folded_tokens_ = tokens;
-      entries_ = entry_tokens_ = 0;
+    const auto tokens = static_cast<int64_t>(history.size());
+    if (snapshot) snapshots_.Add(*std::move(snapshot), tokens);
+    const bool many = entries_.entries >= kFewEntries &&
+                      entries_.entries + entries_.tokens >= entries_.folded;
+    if (base || (many && sequence > 0)) {
+      gathered_.fold = {.sequence = sequence, .history = std::move(history)};
+      entries_ = {.sequence = entries_.sequence, .folded = tokens};
     }
     gathered_.record = true;
     if (base) {
@@ -302,16 +292,17 @@ bool StoredJournal::PutCheckpoint(StoredCheckpoint checkpoint,
   return true;
 }
 
-void StoredJournal::DropCheckpoint(const std::string& id) {
+void StoredJournal::DropCheckpoint(const std::string& checkpoint) {
   {
     std::lock_guard lock(mutex_);
-    if (snapshots_.FindCheckpoint(id) == nullptr) return;
+    if (snapshots_.FindCheckpoint(checkpoint) == nullptr) return;
     std::vector<std::string>& dropped = gathered_.dropped_checkpoints;
     dropped.reserve(dropped.size() + 1);
-    std::string dropped_id = id;
-    snapshots_.DropCheckpoint(id, gathered_.dropped);
+    std::string dropped_id = checkpoint;
+    snapshots_.DropCheckpoint(checkpoint, gathered_.dropped);
     dropped.push_back(std::move(dropped_id));
-    gathered_.RemoveCheckpoint(id);
+    std::erase_if(gathered_.checkpoints,
+                  [&](const auto& history) { return history.id == checkpoint; });
     gathered_.record = true;
   }
   Queue();
@@ -322,25 +313,12 @@ std::optional<StoredSnapshot> StoredJournal::Usable(int64_t tokens) const {
   return !standing_.durable() ? std::nullopt : snapshots_.Usable(tokens);
 }
 
-int64_t StoredJournal::snapshot_tokens() const {
-  std::lock_guard lock(mutex_);
-  return snapshots_.newest_tokens();
-}
-
-void StoredJournal::SetSize(int64_t tokens) {
-  std::lock_guard lock(mutex_);
-  gathered_.history_size = tokens;
-}
-
-bool StoredJournal::needs_base() const {
-  std::lock_guard lock(mutex_);
-  return standing_.state == State::kNeedsBase && standing_.durable();
-}
-
 bool StoredJournal::AllStored() const {
   std::lock_guard lock(mutex_);
   return standing_.state == State::kReady && standing_.durable() &&
-         !standing_.deletion.due && !standing_.deletion.tried && gathered_.AllTaken();
+         !standing_.deletion.due && !standing_.deletion.tried && !gathered_.changed &&
+         gathered_.fold.sequence == 0 && gathered_.checkpoints.empty() &&
+         gathered_.waiters.empty();
 }
 
 bool StoredJournal::IsQuiet() const {
@@ -349,30 +327,20 @@ bool StoredJournal::IsQuiet() const {
   return !gathered_.record;
 }
 
-bool StoredJournal::HasCheckpoint(const std::string& id) const {
+bool StoredJournal::HasCheckpoint(const std::string& checkpoint) const {
   std::lock_guard lock(mutex_);
-  return standing_.durable() && snapshots_.FindCheckpoint(id) != nullptr;
+  return standing_.durable() && snapshots_.FindCheckpoint(checkpoint) != nullptr;
 }
 
-std::string StoredJournal::SnapshotOfCheckpoint(const std::string& id) const {
+std::string StoredJournal::SnapshotOfCheckpoint(const std::string& checkpoint) const {
   std::lock_guard lock(mutex_);
-  const StoredCheckpoint* const checkpoint = snapshots_.FindCheckpoint(id);
-  return checkpoint == nullptr ? "" : checkpoint->snapshot.name;
+  const StoredCheckpoint* const found = snapshots_.FindCheckpoint(checkpoint);
+  return found == nullptr ? "" : found->snapshot.name;
 }
 
 StoredJournal::Stored StoredJournal::stored() const {
   std::lock_guard lock(mutex_);
-  return {.sequence = sequence_,
-          .folded = folded_tokens_,
-          .entries = entries_,
-          .tokens = entry_tokens_,
-          .snapshots = snapshots_.List(),
-          .checkpoints = snapshots_.checkpoints()};
-}
-
-bool StoredJournal::in_store() const {
-  std::lock_guard lock(mutex_);
-  return standing_.in_store;
+  return {entries_, snapshots_.List(), snapshots_.checkpoints()};
 }
 
 bool StoredJournal::leaves_store() const {
@@ -396,13 +364,14 @@ void StoredJournal::Queue() noexcept { writer_.Queue(shared_from_this()); }
 TakenChanges StoredJournal::Take() {
   TakenChanges taken;
   std::vector<int32_t> empty;
-  empty.reserve(kReserved);
+  // As many as a stream holds back: what usually comes between two writes.
+  empty.reserve(TokenStream::kCapacity);
   std::lock_guard lock(mutex_);
   // Before anything changes: it takes memory.
-  taken.refusal = standing_.End(id());
+  taken.refusal = standing_.End(id);
   if (standing_.deletion.due) {
     if (standing_.TakeDeletion(taken, gathered_, deleters_)) {
-      folded_tokens_ = entries_ = entry_tokens_ = 0;
+      entries_ = {.sequence = entries_.sequence};
     }
     return taken;
   }
@@ -418,20 +387,17 @@ TakenChanges StoredJournal::Take() {
     return taken;
   }
   if (standing_.state != State::kReady) return taken;
-  gathered_.TakeHistory(taken, std::move(empty), sequence_);
+  if (gathered_.record) snapshots_.ListUnwritten(taken.snapshots);
+  gathered_.Take(taken, std::move(empty), entries_.sequence);
   if (taken.sequence != 0) {
-    ++entries_;
-    entry_tokens_ += static_cast<int64_t>(taken.tokens.size());
+    ++entries_.entries;
+    entries_.tokens += static_cast<int64_t>(taken.entry.tokens.size());
   }
-  gathered_.TakeRecord(taken);
-  if (taken.record) snapshots_.ListUnwritten(taken.snapshots);
-  taken.waiters.swap(gathered_.waiters);
-  gathered_.TakeStream(taken);
   const bool writes = taken.sequence != 0 || taken.record;
   taken.sync = taken.finish || !taken.waiters.empty() ||
                (standing_.durability == Durability::kAlways && writes);
   taken.anything = writes || taken.sync || taken.stream != nullptr ||
-                   taken.folded != 0 || !taken.checkpoints.empty();
+                   taken.fold.sequence != 0 || !taken.checkpoints.empty();
   return taken;
 }
 
@@ -463,7 +429,7 @@ void StoredJournal::Written(TakenChanges& taken) {
                            gathered_.dropped.end());
       gathered_.dropped.clear();
     }
-    deleted = CatchOutOfMemory({}, [this] { return standing_.End(id()); });
+    deleted = CatchOutOfMemory({}, [this] { return standing_.End(id); });
     if (!deleted.ok()) gone.swap(gathered_.waiters);
   }
   if (stream != nullptr) writer_.ReleaseAll(std::move(stream));
@@ -475,8 +441,8 @@ void StoredJournal::Written(TakenChanges& taken) {
   for (const OnSynced& waiter : gone) waiter(deleted);
 }
 
-void StoredJournal::Lost(const absl::Status& status, TakenChanges taken) {
-  const std::shared_ptr<Session> session = this->session();
+void StoredJournal::Lost(const absl::Status& status, TakenChanges& taken) {
+  const std::shared_ptr<Session> kept = session.lock();
   std::vector<OnSynced> waiters, deleters;
   {
     std::lock_guard lock(mutex_);
@@ -489,18 +455,14 @@ void StoredJournal::Lost(const absl::Status& status, TakenChanges taken) {
     }
     standing_.deletion.taken = false;
     standing_.copies_base = false;
-    const auto keep = [](std::vector<std::string>& names,
-                         std::vector<std::string>& more) {
-      names.insert(names.end(), std::make_move_iterator(more.begin()),
-                   std::make_move_iterator(more.end()));
-    };
     // Where memory has run out their files stay until the next start.
     static_cast<void>(CatchOutOfMemory({}, [&] {
-      keep(gathered_.dropped, taken.dropped);
-      keep(gathered_.dropped_checkpoints, taken.dropped_checkpoints);
+      std::ranges::move(taken.dropped, std::back_inserter(gathered_.dropped));
+      std::ranges::move(taken.dropped_checkpoints,
+                        std::back_inserter(gathered_.dropped_checkpoints));
       return absl::OkStatus();
     }));
-    if (session != nullptr && !session->resident && standing_.state == State::kReady) {
+    if (kept != nullptr && !kept->resident && standing_.state == State::kReady) {
       // What is stored is all of its history. Its record is written again.
       gathered_.record = true;
     } else {
@@ -527,10 +489,10 @@ bool StoredJournal::Recover() {
 }
 
 bool StoredJournal::TakeDoubt() {
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<Session> kept = session.lock();
   std::lock_guard lock(mutex_);
-  return std::exchange(standing_.deletion.in_doubt, false) && session != nullptr &&
-         !session->resident;
+  return std::exchange(standing_.deletion.in_doubt, false) && kept != nullptr &&
+         !kept->resident;
 }
 
 int64_t StoredJournal::bytes() const {
@@ -540,7 +502,7 @@ int64_t StoredJournal::bytes() const {
   return SharedHeapBytes(sizeof(StoredJournal)) +
          HeapBytes(TokenStream::kCapacity * sizeof(int32_t)) +
          HeapBytes(kSnapshotCount * (sizeof(StoredSnapshot) + 2 * sizeof(int64_t))) +
-         kSnapshotCount * HeapBytes(36) + TextHeapBytes(id());
+         kSnapshotCount * HeapBytes(36) + TextHeapBytes(id);
 }
 
 StoredJournal& JournalOf(const Session& session) {

@@ -2,7 +2,6 @@
 #include "server/durability/unusable_sessions.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 
 #include "base/memory/heap_bytes.h"
@@ -43,7 +42,7 @@ void UnusableSessions::AddDamaged(const std::string& id, const absl::Status& dam
 
 void UnusableSessions::AddForeign(const std::string& id, const std::string& model) {
   std::lock_guard lock(mutex_);
-  AddLocked(id, {.damage = nullptr, .model = &*other_models_.insert(model).first});
+  AddLocked(id, {.model = &*other_models_.insert(model).first});
 }
 
 bool UnusableSessions::AddLocked(const std::string& id, Reason reason) {
@@ -61,8 +60,8 @@ void UnusableSessions::RemoveLocked(const std::string& id) {
 
 bool UnusableSessions::GiveUp(const std::string& id, const absl::Status& damage) {
   std::lock_guard lock(mutex_);
-  const bool added = AddLocked(
-      id, {.damage = std::make_shared<const absl::Status>(damage), .model = nullptr});
+  const bool added =
+      AddLocked(id, {.damage = std::make_shared<const absl::Status>(damage)});
   if (directory_.sleep().Remove(id)) return true;
   if (added) RemoveLocked(id);
   return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sessions of the store that are not in the directory, and why: something of them is
-// damaged, or their model is not loaded. No other session gets their ids.
+// Sessions of the store that are not in the directory, since they are damaged or their
+// model is not loaded. No other session gets their ids.
 #pragma once
 
 #include <memory>
@@ -21,21 +21,21 @@ class UnusableSessions {
   // `directory` outlives it. `charge` counts its memory.
   UnusableSessions(SessionDirectory& directory, ByteCharge charge);
 
-  // Why no session with this id can be used or made; OK: nothing is against it.
+  // Why no session with this id can be used or made, or OK.
   absl::Status Check(const std::string& id) const;
   void AddDamaged(const std::string& id, const absl::Status& damage);
   void AddForeign(const std::string& id, const std::string& model);
-  // A session that sleeps, and that the store cannot give, is damaged from now on.
-  // False: it does not sleep, and nothing has changed.
+  // A sleeping session that the store cannot give is damaged from now on. False: it
+  // does not sleep, and nothing has changed.
   bool GiveUp(const std::string& id, const absl::Status& damage);
   // The store has nothing of it any more.
   void Free(const std::string& id);
 
  private:
-  // `damage`, or null and one of other_models_.
+  // One of them.
   struct Reason {
     std::shared_ptr<const absl::Status> damage;
-    const std::string* model = nullptr;
+    const std::string* model = nullptr;  // of other_models_
   };
   // False: there was a reason already.
   bool AddLocked(const std::string& id, Reason reason);

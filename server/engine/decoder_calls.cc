@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// The methods of Engine that run a decoder: each request is checked, and becomes a
+// Call.
 #include "server/engine/decoder_calls.h"
 
 #include <algorithm>
@@ -13,7 +15,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/calls/conversation_prompt.h"
-#include "server/calls/introspection_limits.h"
+#include "server/engine/engine.h"
+#include "server/engine/named_sessions.h"
 #include "server/requests/engine_errors.h"
 #include "server/requests/random.h"
 #include "server/requests/request_check.h"
@@ -39,127 +42,67 @@ absl::Status CheckResume(const GenerateRequest& request) {
 }
 
 // The consumer of a stream without tokens, which waits for its end.
-class EndOfStream {
- public:
-  explicit EndOfStream(OneAnswer<absl::Status> on_end) : on_end_(std::move(on_end)) {}
+struct EndOfStream {
+  OnSynced on_end;
+  std::shared_ptr<TokenStream> stream = nullptr;
 
-  void Set(std::shared_ptr<TokenStream> stream) { stream_ = std::move(stream); }
   // Takes what is due: the end, or before it how far the prompt is.
   void Take() {
     const absl::StatusOr<TokenChunk> chunk = CatchOutOfMemory(
-        {}, [&]() -> absl::StatusOr<TokenChunk> { return stream_->Take(); });
+        {}, [&]() -> absl::StatusOr<TokenChunk> { return stream->Take(); });
     if (chunk.ok() && !chunk->finished) return;
-    stream_ = nullptr;
-    std::exchange(on_end_, {})(chunk.ok() ? chunk->status : chunk.status());
+    stream = nullptr;
+    std::exchange(on_end, {})(chunk.ok() ? chunk->status : chunk.status());
   }
-
- private:
-  OneAnswer<absl::Status> on_end_;
-  std::shared_ptr<TokenStream> stream_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<TokenStream>> DecoderCalls::Generate(
-    const GenerateRequest& request, std::function<void()> on_ready) try {
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          SessionFor(request.session, request.model));
-  MNEMON_ASSIGN_OR_RETURN(const auto resumed, FindResumed(request, *session));
-  if (resumed) {
-    return Resume(session, *resumed, request.resume_after.value_or(-1),
-                  request.deadline, std::move(on_ready));
+// FAILED_PRECONDITION, NO_INTROSPECTION: the model does not have one of the fields.
+absl::Status CheckIntrospection(const IntrospectionFields& fields,
+                                const EngineModel& model) {
+  const IntrospectionFields there = model.decoder->introspection();
+  for (const IntrospectionField& one : kIntrospectionFields) {
+    if (!(fields.*one.field) || there.*one.field) continue;
+    const std::string has =
+        there.any()
+            ? StrCat("it has ", NamesOf(there))
+            : "only step forms on the CPU (--decoder step, --device cpu) have any";
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        StrCat("model ", Quoted(model.facts.name), " has no ", one.name, ": ", has),
+        {.reason = "NO_INTROSPECTION", .field = "introspection"});
   }
-  const ModelRunner& runner = *parts_.models.decoder(session->model);
-  const CallLimits limits = parts_.LimitsOf(runner);
-  MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
-  MNEMON_RETURN_IF_ERROR(CheckIntrospection(request.introspection, runner.model()));
-  const Tokenizer* const tokenizer = runner.model().tokenizer;
-  if (!request.stop_strings.empty() && !tokenizer) {
-    return NeedsTokenizer("stop_strings");
-  }
-
-  std::shared_ptr<const ConversationPrompt> conversation;
-  std::vector<int32_t> prompt;
-  if (const auto* const messages = std::get_if<ConversationText>(&request.prompt)) {
-    MNEMON_ASSIGN_OR_RETURN(conversation,
-                            ConversationPrompt::Make(*messages, runner.model()));
-  } else {
-    MNEMON_ASSIGN_OR_RETURN(prompt, PromptTokens(request.prompt, tokenizer, limits));
-  }
-  const auto params = std::make_shared<const CallParams>(
-      ParamsOf(request, *session, conversation.get()));
-  const std::shared_ptr<Call> call =
-      MakeCall(session, params, request.deadline, std::move(on_ready));
-  call->expected_position = request.expected_position;
-  call->text_prompt = IsText(request.prompt);
-  call->conversation = std::move(conversation);
-  if (!params->request_hash.empty()) {
-    call->resume.record = std::make_shared<CallRecord>(CallRecord{.params = params});
-  }
-  MNEMON_RETURN_IF_ERROR(submission_.Submit(call, prompt));
-  return call->stream;
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+  return absl::OkStatus();
 }
 
-CallParams DecoderCalls::ParamsOf(const GenerateRequest& request,
-                                  const Session& session,
-                                  const ConversationPrompt* conversation) const {
-  CallParams params{
-      .request_id = request.request_id,
-      .max_tokens = request.max_tokens.value_or(parts_.context->options.max_tokens),
-      .stop_tokens = request.stop_tokens,
-      .stop_strings = request.stop_strings,
-      .time_limit = request.time_limit,
-      .logprobs = request.logprobs,
-      .introspection = request.introspection,
-      .on_disconnect = request.on_disconnect};
-  std::sort(params.stop_tokens.begin(), params.stop_tokens.end());
-  if (conversation) {
-    for (std::string& stop : conversation->stop_strings()) {
-      params.stop_strings.push_back(std::move(stop));
-    }
-  }
-  if (!request.ignore_end) {
-    params.end_tokens = parts_.models.model(session.model).facts.generation.end_tokens;
-  }
-  params.sampling = {.values = request.sampling, .seed = request.seed};
-  if (request.session_sampling) {
-    const auto own = parts_.context->directory.FactsOf(session).sampling;
-    if (own) params.sampling = *own;
-  }
-  if (!params.sampling.seed) params.sampling.seed = SeedFor(request.request_id);
-  if (!request.session.empty() && !request.request_id.empty()) {
-    params.request_hash = HashOf(request);
-  }
-  return params;
-}
-
-absl::StatusOr<std::shared_ptr<Session>> DecoderCalls::SessionFor(
-    const std::string& id, const std::string& model) {
+// The session of that id, or a new one for a call without.
+absl::StatusOr<std::shared_ptr<Session>> SessionFor(const EngineParts& parts,
+                                                    NamedSessions& named,
+                                                    const std::string& id,
+                                                    const std::string& model) {
   // Refused at once rather than after the work of encoding a prompt.
-  MNEMON_RETURN_IF_ERROR(parts_.models.CheckOpen());
+  MNEMON_RETURN_IF_ERROR(parts.models.CheckOpen());
   if (id.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(const size_t index, parts_.models.FindDecoder(model));
-    return parts_.MakeUnnamed(index);
+    MNEMON_ASSIGN_OR_RETURN(const size_t index, parts.models.FindDecoder(model));
+    return parts.MakeUnnamed(index);
   }
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, named_.FindWithHistory(id));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, named.FindWithHistory(id));
   if (model.empty()) return session;
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, parts_.models.Find(model));
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, parts.models.Find(model));
   if (index != session->model) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      StrCat("session ", Quoted(id), " belongs to model ",
-                            Quoted(parts_.models.model(session->model).facts.name)),
+                            Quoted(parts.models.model(session->model).facts.name)),
                      {.reason = "MODEL_MISMATCH", .field = "model"});
   }
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<const CallRecord>> DecoderCalls::FindResumed(
-    const GenerateRequest& request, const Session& session) const {
+// The call that the request resumes or repeats; null: the request is a new call.
+absl::StatusOr<std::shared_ptr<const CallRecord>> FindResumed(
+    const EngineParts& parts, const GenerateRequest& request, const Session& session) {
   using IdUse = SessionCalls::IdUse;
-  const SessionDirectory& directory = parts_.context->directory;
+  const SessionDirectory& directory = parts.context->directory;
   if (request.resume_after) MNEMON_RETURN_IF_ERROR(CheckResume(request));
   if (session.id.empty() || request.request_id.empty()) return nullptr;
   const std::shared_ptr<const CallRecord> newest =
@@ -175,64 +118,63 @@ absl::StatusOr<std::shared_ptr<const CallRecord>> DecoderCalls::FindResumed(
     case IdUse::kRemembered:
       return engine_errors::RequestRepeated(session.id);
     case IdUse::kHolds:  // and waits to begin
-      return parts_.Busy(session);
+      return parts.Busy(session);
     case IdUse::kUnknown:
       break;
   }
   return engine_errors::RequestUnknown(session.id);
 }
 
-absl::StatusOr<std::shared_ptr<TokenStream>> DecoderCalls::Resume(
-    std::shared_ptr<Session> session, const CallRecord& record, int64_t after,
-    std::optional<Time> deadline, std::function<void()> on_ready) const {
-  MNEMON_RETURN_IF_ERROR(CheckIntrospection(record.params->introspection,
-                                            parts_.models.model(session->model)));
-  const std::shared_ptr<Call> call =
-      MakeCall(std::move(session), record.params, deadline, std::move(on_ready));
-  call->resume.after = after;
-  call->resume.number = parts_.context->directory.calls().BeginResume(*call->session);
-  const absl::Status submitted = submission_.Submit(call, {});
-  // Nobody else has its stream yet.
-  if (absl::IsCancelled(submitted)) return engine_errors::StreamResumed();
-  MNEMON_RETURN_IF_ERROR(submitted);
-  return call->stream;
-}
-
-std::shared_ptr<Call> DecoderCalls::MakeCall(std::shared_ptr<Session> session,
-                                             std::shared_ptr<const CallParams> params,
-                                             std::optional<Time> deadline,
-                                             std::function<void()> on_ready) const {
-  const Tokenizer* const tokenizer = parts_.models.model(session->model).tokenizer;
-  auto call = std::make_shared<Call>();
-  call->session = std::move(session);
-  call->sampling = Rounded(params->sampling.values);
-  call->sampling.seed = *params->sampling.seed;
-  if (!params->stop_strings.empty()) {
-    call->steps.stop_matcher.emplace(*tokenizer, params->stop_strings);
+// All that decides the tokens of a new call, but for its prompt; `request_hash` is
+// empty unless it can be resumed. `conversation` may be null. REQUIRES: a checked
+// request.
+CallParams ParamsOf(const EngineParts& parts, const GenerateRequest& request,
+                    const Session& session, const ConversationPrompt* conversation) {
+  CallParams params{
+      .request_id = request.request_id,
+      .max_tokens = request.max_tokens.value_or(parts.context->options.max_tokens),
+      .stop_tokens = request.stop_tokens,
+      .stop_strings = request.stop_strings,
+      .time_limit = request.time_limit,
+      .logprobs = request.logprobs,
+      .introspection = request.introspection,
+      .on_disconnect = request.on_disconnect};
+  std::sort(params.stop_tokens.begin(), params.stop_tokens.end());
+  if (conversation) {
+    for (std::string& stop : conversation->stop_strings()) {
+      params.stop_strings.push_back(std::move(stop));
+    }
   }
-  call->deadline = deadline;
-  call->params = std::move(params);
-  OpenStream(call, tokenizer, call->params->stop_strings, std::move(on_ready));
-  return call;
+  if (!request.ignore_end) {
+    params.end_tokens = parts.models.model(session.model).facts.generation.end_tokens;
+  }
+  params.sampling = {.values = request.sampling, .seed = request.seed};
+  if (request.session_sampling) {
+    const auto own = parts.context->directory.FactsOf(session).sampling;
+    if (own) params.sampling = *own;
+  }
+  if (!params.sampling.seed) params.sampling.seed = SeedFor(request.request_id);
+  if (!request.session.empty() && !request.request_id.empty()) {
+    params.request_hash = HashOf(request);
+  }
+  return params;
 }
 
-void DecoderCalls::OpenStream(const std::shared_ptr<Call>& call,
-                              const Tokenizer* tokenizer,
-                              std::vector<std::string> stop_strings,
-                              std::function<void()> on_ready) const {
-  const EngineOptions& options = parts_.context->options;
+void OpenStream(const EngineParts& parts, const std::shared_ptr<Call>& call,
+                const Tokenizer* tokenizer, std::function<void()> on_ready) {
+  const EngineOptions& options = parts.context->options;
   call->arrival = options.clock->Now();
   call->idle_arrival = options.idle_clock ? options.idle_clock->Now() : call->arrival;
   TokenStream::Options stream{
       .tokenizer = tokenizer,
-      .stop_strings = std::move(stop_strings),
+      .stop_strings = call->params->stop_strings,
       .on_ready = std::move(on_ready),
-      .charge = ChargeOf(parts_.context->memory, &EngineMemory::output)};
+      .charge = ChargeOf(parts.context->memory, &EngineMemory::output)};
   const size_t model = call->session->model;
   const Session& changes = call->commits() ? *call->scoring->source : *call->session;
   stream.gated = changes.journal && changes.journal->durable();
   const auto self = std::make_shared<std::weak_ptr<TokenStream>>();
-  stream.on_event = [weak_runner = std::weak_ptr(parts_.models.decoder(model)),
+  stream.on_event = [weak_runner = std::weak_ptr(parts.models.decoder(model)),
                      weak_call = std::weak_ptr(call), self](StreamEvent event) {
     const auto runner = weak_runner.lock();
     const auto event_of = weak_call.lock();
@@ -261,53 +203,65 @@ void DecoderCalls::OpenStream(const std::shared_ptr<Call>& call,
   }
 }
 
-absl::StatusOr<ScoreCall> DecoderCalls::Score(const ScoreRequest& request,
-                                              std::function<void()> on_ready) try {
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          SessionFor(request.session, request.model));
-  const std::shared_ptr<ModelRunner>& runner = parts_.models.decoder(session->model);
-  MNEMON_RETURN_IF_ERROR(CheckCandidates(request.candidates, runner->vocab()));
-  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  if (!request.request_id.empty() && (!request.commit || request.session.empty())) {
-    return InvalidField("request_id", "only a call that commits has a request_id");
-  }
+// A call with its stream, but for what the history of its session decides.
+std::shared_ptr<Call> MakeCall(const EngineParts& parts,
+                               std::shared_ptr<Session> session,
+                               std::shared_ptr<const CallParams> params,
+                               std::optional<Call::Time> deadline,
+                               std::function<void()> on_ready) {
+  const Tokenizer* const tokenizer = parts.models.model(session->model).tokenizer;
   auto call = std::make_shared<Call>();
-  call->scoring.emplace();
-  call->params = std::make_shared<const CallParams>(
-      CallParams{.request_id = request.request_id,
-                 .logprobs = {.wanted = true, .candidates = request.candidates}});
-  call->deadline = request.deadline;
   call->session = std::move(session);
-  if (!request.session.empty()) MNEMON_RETURN_IF_ERROR(CopySource(request, *call));
-  ScoreCall scored;
-  const absl::Status queued = CatchOutOfMemory({}, [&] {
-    OpenStream(call, nullptr, {}, std::move(on_ready));
-    scored = MakeScoreCall(runner, call, parts_.LimitsOf(*runner));
-    return submission_.Submit(call, {});
-  });
-  if (!queued.ok() && call->commits()) {
-    parts_.context->directory.calls().Release(*call->scoring->source, /*taken=*/false);
-  }
-  MNEMON_RETURN_IF_ERROR(queued);
-  return scored;
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+  call->sampling = Rounded(params->sampling.values);
+  call->sampling.seed = *params->sampling.seed;
+  call->deadline = deadline;
+  call->params = std::move(params);
+  OpenStream(parts, call, tokenizer, std::move(on_ready));
+  return call;
 }
 
-absl::Status DecoderCalls::CopySource(const ScoreRequest& request, Call& call) const {
-  SessionDirectory& directory = parts_.context->directory;
+absl::StatusOr<std::shared_ptr<TokenStream>> ResumeCall(
+    const EngineParts& parts, std::shared_ptr<Session> session,
+    const CallRecord& record, const GenerateRequest& request,
+    std::function<void()> on_ready) {
+  MNEMON_RETURN_IF_ERROR(CheckIntrospection(record.params->introspection,
+                                            parts.models.model(session->model)));
+  const std::shared_ptr<Call> call = MakeCall(parts, std::move(session), record.params,
+                                              request.deadline, std::move(on_ready));
+  call->resume.after = request.resume_after.value_or(-1);
+  call->resume.number = parts.context->directory.calls().BeginResume(*call->session);
+  const absl::Status submitted = SubmitCall(parts, call, {});
+  // Nobody else has its stream yet.
+  if (absl::IsCancelled(submitted)) return engine_errors::StreamResumed();
+  MNEMON_RETURN_IF_ERROR(submitted);
+  return call->stream;
+}
+
+// SessionCalls::Hold; ABORTED, SESSION_BUSY, when another call holds it.
+absl::Status HoldFree(const EngineParts& parts, Session& session,
+                      const std::string& request_id) {
+  MNEMON_ASSIGN_OR_RETURN(const bool held,
+                          parts.context->directory.calls().Hold(session, request_id));
+  return held ? absl::OkStatus() : parts.Busy(session);
+}
+
+// Gives a call that scores a copy of its session, which it holds from now on if it
+// commits.
+absl::Status CopySource(const EngineParts& parts, const ScoreRequest& request,
+                        Call& call) {
+  SessionDirectory& directory = parts.context->directory;
   const std::shared_ptr<Session> source = call.session;
   if (request.commit && source->journal) {
     MNEMON_RETURN_IF_ERROR(source->journal->status());
   }
   // A copy that is committed becomes the session's history.
   auto copy = std::make_shared<Session>(
-      "", source->model, parts_.context->memory,
+      "", source->model, parts.context->memory,
       request.commit ? &EngineMemory::histories : &EngineMemory::prompts);
-  absl::Status held = Hold(*source, request.request_id);
+  absl::Status held = HoldFree(parts, *source, request.request_id);
   const bool repeated =
       !held.ok() && directory.calls().ScoredFrom(*source, request.request_id);
-  if (repeated) held = Hold(*source, "");
+  if (repeated) held = HoldFree(parts, *source, "");
   MNEMON_RETURN_IF_ERROR(held);
   // Held while its history is copied, so that it does not change.
   const absl::Status copied = CatchOutOfMemory({}, [&]() -> absl::Status {
@@ -322,8 +276,8 @@ absl::Status DecoderCalls::CopySource(const ScoreRequest& request, Call& call) c
     }
     return copy->history.ShareOf(source->history, tokens)
                ? absl::OkStatus()
-               : parts_.context->MemoryLimit(tokens *
-                                             static_cast<int64_t>(sizeof(int32_t)));
+               : parts.context->MemoryLimit(tokens *
+                                            static_cast<int64_t>(sizeof(int32_t)));
   });
   call.scoring->commit = copied.ok() && request.commit && !repeated;
   // A repetition is computed from the copy: the state of the source has gone on.
@@ -334,36 +288,107 @@ absl::Status DecoderCalls::CopySource(const ScoreRequest& request, Call& call) c
   return copied;
 }
 
-absl::Status DecoderCalls::Hold(Session& session, const std::string& request_id) const {
-  MNEMON_ASSIGN_OR_RETURN(const bool held,
-                          parts_.context->directory.calls().Hold(session, request_id));
-  return held ? absl::OkStatus() : parts_.Busy(session);
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
+    const GenerateRequest& request, std::function<void()> on_ready) try {
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          SessionFor(*parts_, *named_, request.session, request.model));
+  MNEMON_ASSIGN_OR_RETURN(const auto resumed, FindResumed(*parts_, request, *session));
+  if (resumed) {
+    return ResumeCall(*parts_, session, *resumed, request, std::move(on_ready));
+  }
+  const ModelRunner& runner = *parts_->models.decoder(session->model);
+  const CallLimits limits = parts_->LimitsOf(runner);
+  MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
+  MNEMON_RETURN_IF_ERROR(CheckIntrospection(request.introspection, runner.model()));
+  const Tokenizer* const tokenizer = runner.model().tokenizer;
+  if (!request.stop_strings.empty() && !tokenizer) {
+    return NeedsTokenizer("stop_strings");
+  }
+
+  std::shared_ptr<const ConversationPrompt> conversation;
+  std::vector<int32_t> prompt;
+  if (const auto* const messages = std::get_if<ConversationText>(&request.prompt)) {
+    MNEMON_ASSIGN_OR_RETURN(conversation,
+                            ConversationPrompt::Make(*messages, runner.model()));
+  } else {
+    MNEMON_ASSIGN_OR_RETURN(prompt, PromptTokens(request.prompt, tokenizer, limits));
+  }
+  const auto params = std::make_shared<const CallParams>(
+      ParamsOf(*parts_, request, *session, conversation.get()));
+  const std::shared_ptr<Call> call =
+      MakeCall(*parts_, session, params, request.deadline, std::move(on_ready));
+  call->expected_position = request.expected_position;
+  call->text_prompt = IsText(request.prompt);
+  call->conversation = std::move(conversation);
+  if (!params->request_hash.empty()) {
+    call->resume.record = std::make_shared<CallRecord>(CallRecord{.params = params});
+  }
+  MNEMON_RETURN_IF_ERROR(SubmitCall(*parts_, call, prompt));
+  return call->stream;
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
-absl::Status DecoderCalls::Replay(const std::shared_ptr<Session>& session,
-                                  OneAnswer<absl::Status> on_end) const {
+absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
+                                        std::function<void()> on_ready) try {
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          SessionFor(*parts_, *named_, request.session, request.model));
+  const std::shared_ptr<ModelRunner>& runner = parts_->models.decoder(session->model);
+  MNEMON_RETURN_IF_ERROR(CheckCandidates(request.candidates, runner->vocab()));
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  if (!request.request_id.empty() && (!request.commit || request.session.empty())) {
+    return InvalidField("request_id", "only a call that commits has a request_id");
+  }
+  auto call = std::make_shared<Call>();
+  call->scoring.emplace();
+  call->params = std::make_shared<const CallParams>(
+      CallParams{.request_id = request.request_id,
+                 .logprobs = {.wanted = true, .candidates = request.candidates}});
+  call->deadline = request.deadline;
+  call->session = std::move(session);
+  if (!request.session.empty()) {
+    MNEMON_RETURN_IF_ERROR(CopySource(*parts_, request, *call));
+  }
+  ScoreCall scored;
+  const absl::Status queued = CatchOutOfMemory({}, [&] {
+    OpenStream(*parts_, call, nullptr, std::move(on_ready));
+    scored = MakeScoreCall(runner, call, parts_->LimitsOf(*runner));
+    return SubmitCall(*parts_, call, {});
+  });
+  if (!queued.ok() && call->commits()) {
+    parts_->context->directory.calls().Release(*call->scoring->source, /*taken=*/false);
+  }
+  MNEMON_RETURN_IF_ERROR(queued);
+  return scored;
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+void Engine::RecordRefusal(const GenerateRequest& request, const absl::Status& status) {
+  EngineObserver* const observer = parts_->context->options.observer.get();
+  if (observer == nullptr) return;
+  absl::StatusOr<size_t> model = parts_->models.Find(request.model);
+  if (!model.ok() && !request.session.empty()) {
+    const auto session = parts_->context->directory.Find(request.session);
+    if (session.ok()) model = (*session)->model;
+  }
+  observer->OnRefused(model.ok() ? std::optional(*model) : std::nullopt, status);
+}
+
+absl::Status ReplayHistory(const EngineParts& parts,
+                           const std::shared_ptr<Session>& session, OnSynced on_end) {
   auto call = std::make_shared<Call>();
   call->session = session;
   call->params = std::make_shared<const CallParams>();
   call->keeps_state = true;
-  auto end = std::make_shared<EndOfStream>(std::move(on_end));
-  OpenStream(call, nullptr, {}, [end] { end->Take(); });
-  end->Set(call->stream);
-  const absl::Status taken = submission_.Submit(call, {});
-  if (!taken.ok()) end->Set(nullptr);  // they hold each other
+  const auto end = std::make_shared<EndOfStream>(EndOfStream{std::move(on_end)});
+  OpenStream(parts, call, nullptr, [end] { end->Take(); });
+  end->stream = call->stream;
+  const absl::Status taken = SubmitCall(parts, call, {});
+  if (!taken.ok()) end->stream = nullptr;  // they hold each other
   return taken;
-}
-
-void DecoderCalls::RecordRefusal(const GenerateRequest& request,
-                                 const absl::Status& status) const {
-  EngineObserver* const observer = parts_.context->options.observer.get();
-  if (observer == nullptr) return;
-  absl::StatusOr<size_t> model = parts_.models.Find(request.model);
-  if (!model.ok() && !request.session.empty()) {
-    const auto session = parts_.context->directory.Find(request.session);
-    if (session.ok()) model = (*session)->model;
-  }
-  observer->OnRefused(model.ok() ? std::optional(*model) : std::nullopt, status);
 }
 
 }  // namespace mnemon

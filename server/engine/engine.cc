@@ -12,23 +12,13 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/engine/checkpoints.h"
-#include "server/engine/decoder_calls.h"
 #include "server/engine/engine_parts.h"
-#include "server/engine/expired_sessions.h"
 #include "server/engine/named_sessions.h"
-#include "server/engine/overdue_answers.h"
-#include "server/engine/predictions.h"
-#include "server/engine/session_methods.h"
-#include "server/engine/text_conversion.h"
-#include "server/engine/transfers.h"
 #include "server/requests/engine_errors.h"
 #include "server/requests/request_check.h"
 
 namespace mnemon {
 namespace {
-
-static_assert(Engine::kTransfers == Transfers::kMost);
 
 absl::Status AtLeast(int64_t least, int64_t value, const std::string& option) {
   if (value >= least) return absl::OkStatus();
@@ -90,38 +80,22 @@ T Await(const Begin& begin) try {
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(const Options& options, const std::vector<int64_t>& vocabs)
-      : parts{.context = std::make_shared<EngineContext>(options, vocabs),
-              .persistence = nullptr,
-              .models = {}} {}
+Engine::Engine(std::unique_ptr<EngineParts> parts)
+    : parts_(std::move(parts)),
+      named_(std::make_unique<NamedSessions>(*parts_)),
+      transfers_(std::make_shared<std::atomic<int32_t>>(0)) {}
 
-  absl::Status Start(const std::vector<EngineModel>& models);
-  // Also after a Start that failed.
-  void Stop();
-
-  EngineParts parts;  // constant after Start, but for draining
-  Recovery recovery;
-  ExpiredSessions expiry{parts};
-  OverdueAnswers overdue{parts.context->waiters};
-  NamedSessions named{parts, expiry};
-  SessionMethods sessions{parts, expiry, named};
-  Checkpoints checkpoints{parts, named};
-  DecoderCalls calls{parts, named};
-  Transfers transfers{parts, expiry, named, calls};
-};
-
-absl::Status Engine::Impl::Start(const std::vector<EngineModel>& models) {
-  EngineContext& context = *parts.context;
+absl::Status Engine::Start(const std::vector<EngineModel>& models) {
+  EngineContext& context = *parts_->context;
   if (context.options.store != nullptr) {
-    parts.persistence =
+    parts_->persistence =
         std::make_shared<SessionPersistence>(context, *context.options.store, models);
-    context.durable = parts.persistence.get();
+    context.durable = parts_->persistence.get();
   }
-  MNEMON_RETURN_IF_ERROR(parts.models.Start(models, parts.context));
-  std::vector<MemoryGivers::Giver> givers;
+  MNEMON_RETURN_IF_ERROR(parts_->models.Start(models, parts_->context));
+  std::vector<std::function<bool(int64_t)>> givers;
   std::vector<std::shared_ptr<ModelRunner>> decoders;
-  for (const ModelTable::Runner& runner : parts.models.runners()) {
+  for (const ModelTable::Runner& runner : parts_->models.runners()) {
     decoders.push_back(runner.decoder);
     givers.emplace_back();
     if (!runner.decoder) continue;
@@ -130,44 +104,39 @@ absl::Status Engine::Impl::Start(const std::vector<EngineModel>& models) {
       return decoder && decoder->GiveUp(bytes);
     };
   }
-  if (parts.persistence) {
+  if (parts_->persistence) {
     givers.push_back(
-        [weak = std::weak_ptr<SessionPersistence>(parts.persistence)](int64_t bytes) {
+        [weak = std::weak_ptr<SessionPersistence>(parts_->persistence)](int64_t bytes) {
           const auto persistence = weak.lock();
           return persistence && persistence->GiveUpHistories(bytes);
         });
   }
-  context.givers.Set(std::move(givers));
-  if (parts.persistence) {
-    parts.persistence->SetRunners(std::move(decoders));
-    MNEMON_ASSIGN_OR_RETURN(recovery, parts.persistence->Recover());
+  context.givers = std::move(givers);
+  if (parts_->persistence) {
+    MNEMON_ASSIGN_OR_RETURN(recovery_,
+                            parts_->persistence->Recover(std::move(decoders)));
   }
-  overdue.Start();
-  expiry.Start();
+  context.waiters.Start();
+  named_->Start();
   return absl::OkStatus();
 }
 
-void Engine::Impl::Stop() {
-  EngineContext& context = *parts.context;
-  expiry.RequestStop();
+Engine::~Engine() {
+  EngineContext& context = *parts_->context;
+  named_->RequestStop();
   // Before the thread that may wait for what is read.
-  if (parts.persistence) parts.persistence->Stop();
-  expiry.Join();
+  if (parts_->persistence) parts_->persistence->Stop();
+  named_->Join();
   context.restores.Stop();
   context.snapshots.Stop();
-  parts.models.Stop();
+  parts_->models.Stop();
   // After the runners, which sweeps ask.
   context.sweeps.Stop();
-  if (parts.persistence) parts.persistence->StopWriting();
+  if (parts_->persistence) parts_->persistence->StopWriting();
   // Last: whoever waits for something that hangs until here is told within the bound.
-  overdue.Stop();
   context.waiters.EndAll(CatchOutOfMemory({}, engine_errors::Draining));
   context.callbacks.Stop();
 }
-
-Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-Engine::~Engine() { impl_->Stop(); }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> models,
                                                        const Options& options) {
@@ -178,8 +147,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
     for (const EngineModel& model : models) {
       vocabs.push_back(model.decoder ? model.decoder->model().vocab : 0);
     }
-    std::unique_ptr<Engine> engine(new Engine(std::make_unique<Impl>(options, vocabs)));
-    MNEMON_RETURN_IF_ERROR(engine->impl_->Start(models));
+    auto parts = std::make_unique<EngineParts>();
+    parts->context = std::make_shared<EngineContext>(options, vocabs);
+    std::unique_ptr<Engine> engine(new Engine(std::move(parts)));
+    MNEMON_RETURN_IF_ERROR(engine->Start(models));
     return engine;
   } catch (const std::system_error&) {
     return absl::ResourceExhaustedError("the threads of the engine cannot be started");
@@ -188,28 +159,21 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
 
 std::vector<ModelFacts> Engine::ListModels() const {
   std::vector<ModelFacts> facts;
-  for (const ModelTable::Runner& runner : impl_->parts.models.runners()) {
+  for (const ModelTable::Runner& runner : parts_->models.runners()) {
     facts.push_back(runner.model().facts);
   }
   return facts;
 }
 
 absl::StatusOr<ModelFacts> Engine::GetModel(const std::string& name) const {
-  const ModelTable& models = impl_->parts.models;
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, models.Find(name));
-  return models.model(index).facts;
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, parts_->models.Find(name));
+  return parts_->models.model(index).facts;
 }
 
 RequestedSampling Engine::DefaultSampling(const std::string& name) const {
-  const ModelTable& models = impl_->parts.models;
-  const absl::StatusOr<size_t> index = models.Find(name);
-  return index.ok() ? models.model(*index).facts.generation.sampling
+  const absl::StatusOr<size_t> index = parts_->models.Find(name);
+  return index.ok() ? parts_->models.model(*index).facts.generation.sampling
                     : RequestedSampling{};
-}
-
-absl::Status Engine::CreateSession(const CreateSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) {
-  return impl_->sessions.Create(request, std::move(on_done));
 }
 
 absl::StatusOr<SessionFacts> Engine::CreateSession(
@@ -218,37 +182,10 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
       [&](auto on_done) { return CreateSession(request, std::move(on_done)); });
 }
 
-absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) {
-  return impl_->sessions.Get(id);
-}
-
-absl::StatusOr<std::string> Engine::ModelOfSession(const std::string& id) const {
-  return impl_->sessions.ModelOf(id);
-}
-
-absl::Status Engine::ReadHistory(const ReadHistoryRequest& request,
-                                 OnAnswer<HistoryPart> on_done) {
-  return impl_->sessions.ReadHistory(request, std::move(on_done));
-}
-
-absl::StatusOr<SessionPage> Engine::ListSessions(const ListSessionsRequest& request) {
-  return impl_->sessions.List(request);
-}
-
-absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) {
-  return impl_->sessions.Update(request, std::move(on_done));
-}
-
 absl::StatusOr<SessionFacts> Engine::UpdateSession(
     const UpdateSessionRequest& request) {
   return Await<absl::StatusOr<SessionFacts>>(
       [&](auto on_done) { return UpdateSession(request, std::move(on_done)); });
-}
-
-absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag,
-                                   OnSynced on_done) {
-  return impl_->sessions.Delete(id, etag, std::move(on_done));
 }
 
 absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag) {
@@ -256,105 +193,27 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
       [&](auto on_done) { return DeleteSession(id, etag, std::move(on_done)); });
 }
 
-absl::Status Engine::ForkSession(const ForkSessionRequest& request,
-                                 OnAnswer<SessionFacts> on_done) {
-  return impl_->sessions.Fork(request, std::move(on_done));
-}
-
-absl::Status Engine::RewindSession(const RewindSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) {
-  return impl_->sessions.Rewind(request, std::move(on_done));
-}
-
-absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
-                                       OnAnswer<CheckpointFacts> on_done) {
-  return impl_->checkpoints.Make(request, std::move(on_done));
-}
-
-absl::Status Engine::ExportSession(const std::string& id,
-                                   OnAnswer<ExportedSession> on_done) {
-  return impl_->transfers.Export(id, std::move(on_done));
-}
-
-absl::Status Engine::ImportSession(ImportSessionRequest request,
-                                   OnAnswer<SessionFacts> on_done) {
-  return impl_->transfers.Import(std::move(request), std::move(on_done));
-}
-
 ByteCharge Engine::QueueCharge() const {
-  return ChargeOf(impl_->parts.context->memory, &EngineMemory::queue);
+  return ChargeOf(parts_->context->memory, &EngineMemory::queue);
 }
 
 absl::Status Engine::MemoryLimitReached(int64_t bytes) const {
-  return impl_->parts.context->MemoryLimit(bytes);
+  return parts_->context->MemoryLimit(bytes);
 }
 
-absl::Status Engine::VerifySession(const VerifySessionRequest& request,
-                                   OnAnswer<VerifiedSession> on_done) {
-  return impl_->transfers.Verify(request, std::move(on_done));
-}
-
-absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,
-                                               const std::string& text) const {
-  const ModelTable& models = impl_->parts.models;
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, models.Find(model));
-  return TextToTokens(models.model(index).tokenizer, text);
-}
-
-absl::StatusOr<DetokenizedText> Engine::Detokenize(
-    const std::string& model, const std::vector<int32_t>& tokens) const {
-  const ModelTable& models = impl_->parts.models;
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, models.Find(model));
-  return TokensToText(models.model(index).tokenizer, tokens);
-}
-
-absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
-    const GenerateRequest& request, std::function<void()> on_ready) {
-  return impl_->calls.Generate(request, std::move(on_ready));
-}
-
-void Engine::RecordRefusal(const GenerateRequest& request, const absl::Status& status) {
-  impl_->calls.RecordRefusal(request, status);
-}
-
-absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
-                                        std::function<void()> on_ready) {
-  return impl_->calls.Score(request, std::move(on_ready));
-}
-
-absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
-                                                      OnPredicted on_done) try {
-  const EngineParts& parts = impl_->parts;
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, parts.models.Find(request.model));
-  const ModelTable::Runner& runner = parts.models.runners()[index];
-  if (!runner.predictor) {
-    return engine_errors::WrongKind(runner.model().facts.name,
-                                    "generates: use Generate");
-  }
-  return StartPrediction(*parts.context, runner.predictor, std::move(request),
-                         std::move(on_done));
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
-}
-
-void Engine::Drain() { impl_->parts.models.Drain(); }
+void Engine::Drain() { parts_->models.Drain(); }
 
 bool Engine::WaitIdle(std::chrono::milliseconds timeout) {
-  return impl_->parts.models.WaitIdle(std::chrono::steady_clock::now() + timeout);
+  return parts_->models.WaitIdle(std::chrono::steady_clock::now() + timeout);
 }
 
 bool Engine::SaveSessions(std::chrono::steady_clock::time_point deadline) {
-  SessionPersistence* const persistence = impl_->parts.persistence.get();
-  return persistence == nullptr || persistence->SaveAll(deadline);
+  return !parts_->persistence || parts_->persistence->SaveAll(deadline);
 }
-
-int64_t Engine::CountUnstored() const { return impl_->sessions.CountUnstored(); }
-
-const Recovery& Engine::recovery() const { return impl_->recovery; }
 
 EngineStats Engine::Stats() const {
   EngineStats stats;
-  const EngineParts& parts = impl_->parts;
+  const EngineParts& parts = *parts_;
   const EngineContext& context = *parts.context;
   stats.draining = parts.models.draining();
   stats.sessions = context.directory.size();
@@ -394,6 +253,6 @@ EngineStats Engine::Stats() const {
   return stats;
 }
 
-WaiterStats Engine::waiters() const { return impl_->parts.context->waiters.stats(); }
+WaiterStats Engine::waiters() const { return parts_->context->waiters.stats(); }
 
 }  // namespace mnemon

@@ -2,29 +2,29 @@
 // The engine: checks requests, finds the model and the session that they name, and
 // hands them to the runner of that model. Depends on neither gRPC nor torch.
 //
-// Computed tokens: a session has a history of n tokens of which its state has computed
-// s <= n; at rest the last token is not computed, so a continuation always has
-// something to compute. Cancelling cuts the history to the last delivered token.
+// A session has a history of n tokens of which its state has computed s <= n; at rest
+// the last token is not computed, so a continuation always has something to compute.
 //
 // A call on a session that ends other than OK before its first token leaves the session
 // and its remembered request ids as they were: the same call may be repeated. After the
-// first token the prompt stays. A cancelled or idle call then leaves the history at the
+// first token the prompt stays. A cancelled or idle call then cuts the history to the
 // last delivered token; after any other error the tokens generated so far are still
 // delivered, and the history ends with them. A transport drops retry_after once a token
 // was delivered.
 //
 // Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXPIRED, SESSION_EXISTS,
 // REQUEST_ID_REUSED, REQUEST_REPEATED, REQUEST_UNKNOWN, STREAM_RESUMED,
-// INDEX_OUT_OF_RANGE, TOKEN_COUNT_MISMATCH, SESSION_BUSY,
-// MODEL_KIND (an encoder does not generate, a decoder does not predict),
-// SESSION_DELETED, SESSION_PAUSED, SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE,
-// DRAINING, MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE,
-// UNKNOWN_CHARACTER, NON_FINITE_LOGITS, NON_FINITE_STATE, NO_FREE_BLOCKS, MEMORY_LIMIT,
-// CALLER_IDLE, NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
-// MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY,
-// DEVICE_LOST (the device that computes the model; the state is computed again).
+// INDEX_OUT_OF_RANGE, TOKEN_COUNT_MISMATCH, SESSION_BUSY, MODEL_KIND (an encoder does
+// not generate, a decoder does not predict), SESSION_DELETED, SESSION_PAUSED,
+// SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE, DRAINING, MODEL_NOT_FOUND,
+// CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE, UNKNOWN_CHARACTER, NON_FINITE_LOGITS,
+// NON_FINITE_STATE, NO_FREE_BLOCKS, MEMORY_LIMIT, CALLER_IDLE, NO_TOKEN_ALLOWED
+// (logit_bias forbids all that the model could give), MODEL_MISMATCH (the session
+// belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY, DEVICE_LOST (the device that
+// computes the model; the state is computed again).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -37,7 +37,6 @@
 #include "base/memory/byte_budget.h"
 #include "server/durability/session_persistence.h"
 #include "server/engine/engine_stats.h"
-#include "server/requests/engine_model.h"
 #include "server/requests/engine_options.h"
 #include "server/requests/request.h"
 #include "server/run/predict_runner.h"
@@ -46,6 +45,9 @@
 #include "server/waiting/one_answer.h"
 
 namespace mnemon {
+
+struct EngineParts;
+class NamedSessions;
 
 // All methods are safe for concurrent use and do not wait for a model call, but for the
 // destructor and WaitIdle.
@@ -59,12 +61,9 @@ class Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<EngineModel> models,
                                                         const Options& options);
   // Ends streams and predictions with UNAVAILABLE, DRAINING, runs the callbacks that
-  // are due, and joins the threads. Must not run on a callback thread (in on_ready or
-  // on_done), which it would join. No method may be under way. Streams may outlive the
-  // engine.
+  // are due, and joins the threads: not on a callback thread (in on_ready or on_done).
+  // No method may be under way. Streams may outlive the engine.
   ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
 
   std::vector<ModelFacts> ListModels() const;
   // Empty `name` means the only model.
@@ -72,14 +71,13 @@ class Engine {
   // The sampling of calls that ask for none; the plain one if the model is not loaded.
   RequestedSampling DefaultSampling(const std::string& name) const;
 
-  // Methods that create or change a stored session answer when the change is synced:
-  // after OK it cannot be lost any more. A reason of SessionStore
-  // (server/store/session_store.h) says why it cannot be stored; GetSession tells
-  // whether a change that was refused so is there. Without a store on_done is called at
-  // once. The forms without on_done wait for the store. on_done is called once unless
-  // the method returns an error: with UNAVAILABLE, NO_ANSWER, when nothing answers
-  // within Waiters::kBound (kTransferBound for an export, an import or a proof), and
-  // with UNAVAILABLE, DRAINING, when the engine ends first.
+  // Methods that create or change a stored session answer when the change is synced. A
+  // reason of SessionStore (server/store/session_store.h) says why it cannot be stored;
+  // GetSession tells whether a change that was refused so is there. Without a store
+  // on_done is called at once. The forms without on_done wait for the store. on_done is
+  // called once unless the method returns an error: with UNAVAILABLE, NO_ANSWER, when
+  // nothing answers within Waiters::kBound (kTransferBound for an export, an import or
+  // a proof), and with UNAVAILABLE, DRAINING, when the engine ends first.
   //
   // A method that uses a session reads its history from the store, on the calling
   // thread, unless it is in memory. DATA_LOSS, SESSION_DAMAGED; FAILED_PRECONDITION,
@@ -90,16 +88,15 @@ class Engine {
                              OnAnswer<SessionFacts> on_done);
   absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& request);
   absl::StatusOr<SessionFacts> GetSession(const std::string& id);
-  // The name of the session's model, without a look at the store. NOT_FOUND also for a
-  // session that could not be used.
+  // The name of the session's model, without a look at the store. NOT_FOUND also for an
+  // unusable session.
   absl::StatusOr<std::string> ModelOfSession(const std::string& id) const;
   // Works between two steps of the model. OUT_OF_RANGE, BEYOND_HISTORY.
   absl::Status ReadHistory(const ReadHistoryRequest& request,
                            OnAnswer<HistoryPart> on_done);
-  // INVALID_ARGUMENT names the field of the request. A session that exists from the
-  // first page to the last is listed once, unless its place in the order changes
-  // meanwhile. O(log n) for each session that is looked at: all n of them for another
-  // order than by name.
+  // INVALID_ARGUMENT names the field. A session that exists from the first page to the
+  // last is listed once, unless its place in the order changes meanwhile. O(log n) for
+  // each session that is looked at: all n for another order than by name.
   absl::StatusOr<SessionPage> ListSessions(const ListSessionsRequest& request);
   // ABORTED, ETAG_MISMATCH.
   absl::Status UpdateSession(const UpdateSessionRequest& request,
@@ -111,8 +108,7 @@ class Engine {
                              OnSynced on_done);
   absl::Status DeleteSession(const std::string& id, const std::string& etag = "");
 
-  // These three work between two steps of the model. An error that is returned comes in
-  // place of the answer.
+  // These three work between two steps of the model.
   // Makes a session with the history and state of another one, on which a call may run.
   // OUT_OF_RANGE, BEYOND_HISTORY; else as CreateSession.
   absl::Status ForkSession(const ForkSessionRequest& request,
@@ -149,10 +145,9 @@ class Engine {
   absl::Status VerifySession(const VerifySessionRequest& request,
                              OnAnswer<VerifiedSession> on_done);
 
-  // Text to tokens and back. Empty `model` means the only one. FAILED_PRECONDITION,
-  // NO_TOKENIZER. At most 512 KiB of text, and a million tokens of 1 MiB of text, each
-  // below V, so that the answer fits into a message of 4 MiB; else INVALID_ARGUMENT,
-  // field "text" or "tokens".
+  // Text to tokens and back. FAILED_PRECONDITION, NO_TOKENIZER. At most 512 KiB of
+  // text, and a million tokens of 1 MiB of text, each below V, so that the answer fits
+  // into a message of 4 MiB; else INVALID_ARGUMENT, field "text" or "tokens".
   absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
                                          const std::string& text) const;
   absl::StatusOr<DetokenizedText> Detokenize(const std::string& model,
@@ -177,31 +172,34 @@ class Engine {
   absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
                                                 OnPredicted on_done);
 
-  // From now on new sessions and calls are refused with UNAVAILABLE, DRAINING; queued
-  // and running calls go on.
+  // Refuses new sessions and calls from now on: UNAVAILABLE, DRAINING. Others go on.
   void Drain();
   // Waits until no call is queued or running, for `timeout` at most, by the machine's
   // clock whatever Options::clock is. True: none is; tokens may still wait in streams,
   // and callbacks may still be due.
   bool WaitIdle(std::chrono::milliseconds timeout);
 
-  // Writes the changes of all stored sessions. False: not all are written by then.
+  // Writes the changes of all stored sessions. False: not all by then.
   bool SaveSessions(std::chrono::steady_clock::time_point deadline);
   // The number of named sessions that end with the process. O(n log n).
   int64_t CountUnstored() const;
   // What Create found in the store.
-  const Recovery& recovery() const;
+  const Recovery& recovery() const { return recovery_; }
 
   EngineStats Stats() const;
   // What waits for an answer; waits for nothing itself.
   WaiterStats waiters() const;
 
  private:
-  // The classes of this folder, to which the methods are handed.
-  struct Impl;
-  explicit Engine(std::unique_ptr<Impl> impl);
+  explicit Engine(std::unique_ptr<EngineParts> parts);
+  absl::Status Start(const std::vector<EngineModel>& models);
 
-  const std::unique_ptr<Impl> impl_;
+  // Constant after Create, but for draining.
+  const std::unique_ptr<EngineParts> parts_;
+  const std::unique_ptr<NamedSessions> named_;
+  Recovery recovery_;
+  // Transfers under way. Shared, because what was exported may outlive the engine.
+  const std::shared_ptr<std::atomic<int32_t>> transfers_;
 };
 
 }  // namespace mnemon

@@ -12,13 +12,13 @@
 
 namespace mnemon {
 
-// Bytes by what they are for, over all models.
+// Bytes by purpose, over all models.
 struct MemoryStats {
   int64_t weights = 0;
   int64_t state = 0;    // ModelStats::state_bytes
   int64_t shadows = 0;  // ModelStats::shadow_bytes
-  // Blocks that are being cleaned, clean blocks that are kept or put aside for prompts,
-  // and the rest that does not divide into blocks.
+  // Blocks being cleaned, clean ones that are kept or put aside for prompts, and the
+  // rest that does not divide into blocks.
   int64_t state_reserve = 0;
   int64_t images = 0;     // states that were offloaded from a device
   int64_t sessions = 0;   // and checkpoints, but for their tokens
@@ -30,8 +30,7 @@ struct MemoryStats {
   // All but the weights, in use and at most (EngineOptions::memory_bytes).
   int64_t used = 0;
   int64_t limit = 0;
-  // The parts of `limit` that sessions may take without and with their histories: see
-  // MemoryShares.
+  // Parts of `limit` for sessions without and with their histories: see MemoryShares.
   int64_t sessions_limit = 0;
   int64_t resting_limit = 0;
 };

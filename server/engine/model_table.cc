@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/requests/engine_errors.h"
-#include "server/requests/request_check.h"
 
 namespace mnemon {
 
@@ -31,8 +30,7 @@ absl::Status ModelTable::Start(const std::vector<EngineModel>& models,
 
 void ModelTable::Stop() {
   for (const Runner& runner : runners_) {
-    if (runner.decoder) runner.decoder->Stop();
-    if (runner.predictor) runner.predictor->Stop();
+    runner.decoder ? runner.decoder->Stop() : runner.predictor->Stop();
   }
 }
 
@@ -65,8 +63,7 @@ absl::StatusOr<size_t> ModelTable::FindDecoder(const std::string& name) const {
 void ModelTable::Drain() {
   draining_ = true;
   for (const Runner& runner : runners_) {
-    if (runner.decoder) runner.decoder->Drain();
-    if (runner.predictor) runner.predictor->Drain();
+    runner.decoder ? runner.decoder->Drain() : runner.predictor->Drain();
   }
 }
 
@@ -75,7 +72,7 @@ absl::Status ModelTable::CheckOpen() const {
 }
 
 bool ModelTable::WaitIdle(std::chrono::steady_clock::time_point deadline) const {
-  return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
+  return std::ranges::all_of(runners_, [&](const Runner& runner) {
     return runner.decoder ? runner.decoder->WaitIdle(deadline)
                           : runner.predictor->WaitIdle(deadline);
   });

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/requests/engine_model.h"
 #include "server/requests/request.h"
 #include "server/run/engine_context.h"
 #include "server/run/model_runner.h"
@@ -19,7 +18,7 @@
 
 namespace mnemon {
 
-// Safe for concurrent use after Start, and constant then but for draining. A model is
+// Constant after Start but for draining, and safe for concurrent use then. A model is
 // named by its index in the order of Start.
 class ModelTable {
  public:
@@ -32,8 +31,7 @@ class ModelTable {
     }
   };
 
-  // The errors of ModelRunner::Start and PredictRunner::Start; the runners that were
-  // started before stay.
+  // Returns the first error of a runner's Start; the runners before it stay.
   absl::Status Start(const std::vector<EngineModel>& models,
                      const std::shared_ptr<const EngineContext>& context);
   // Ends all calls and joins the threads of the runners.
@@ -56,7 +54,7 @@ class ModelTable {
   void Drain();
   bool draining() const { return draining_; }
   absl::Status CheckOpen() const;
-  // True when no call is queued or running; waits until `deadline` at most.
+  // Waits until `deadline` at most. True: no call is queued or running.
   bool WaitIdle(std::chrono::steady_clock::time_point deadline) const;
 
  private:

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's chat completions: the messages in the model's chat template, n answers.
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
-#include "server/gateway/generation_job.h"
-#include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
-#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {
 
 using nlohmann::json;
 
-// What has no end of its own would go on to the limit of the context.
+// For models without an end token, which would go on to the limit of the context.
 constexpr int32_t kDefaultChatTokens = 256;
 constexpr int64_t kMostTopLogprobs = 20;
 constexpr char kMessages[] = "messages";
@@ -23,23 +19,21 @@ constexpr char kMessages[] = "messages";
 struct ChatChoice {
   std::string text;
   json logprobs = json::array();
-  std::optional<v1::FinishFacts> finish;
   bool begun = false;
 };
 
-class ChatCompletion final : public GenerationJob {
+class ChatCompletion final : public ChoicesJob {
  public:
-  using GenerationJob::GenerationJob;
+  explicit ChatCompletion(ApiStart start)
+      : ChoicesJob(std::move(start), "chatcmpl-", "chat.completion",
+                   "chat.completion.chunk") {}
 
  private:
   absl::Status Parse(const json& body) override {
     JsonFields fields(body);
     v1::GenerateRequest request;
     ReadGeneration(fields, request);
-    const StreamFields stream = ReadStream(fields);
-    SetStream(stream.stream);
-    stream_usage_ = stream.usage;
-    const int64_t copies = fields.Integer("n", 1, kMost).value_or(1);
+    ReadChoices(fields);
     const auto old_limit = fields.Integer("max_tokens", 0, INT32_MAX);
     const auto limit = fields.Integer("max_completion_tokens", 0, INT32_MAX);
     const absl::StatusOr<ModelFacts> found =
@@ -64,16 +58,13 @@ class ChatCompletion final : public GenerationJob {
     MNEMON_RETURN_IF_ERROR(fields.End());
     MNEMON_RETURN_IF_ERROR(found.status());
     model_ = found->name;
-    texts_.emplace(shared().engine, model_);
-    for (int64_t i = 0; i < copies; ++i) {
-      AddRequest(ChoiceOf(request, i));
-    }
+    AddChoices(request);
     choices_.resize(requests().size());
     return absl::OkStatus();
   }
 
   static void RefuseOthers(JsonFields& fields) {
-    // What a model writes to call a tool is given as text.
+    // Text with which a model calls a tool is returned as it is.
     const json* const choice = fields.Any("tool_choice");
     if (choice == nullptr || *choice != "auto") fields.Refuse("tool_choice", "none");
     fields.Refuse("functions", json::array());
@@ -87,11 +78,7 @@ class ChatCompletion final : public GenerationJob {
 
   std::string Take(size_t index, const v1::GenerateResponse& message) override {
     ChatChoice& choice = choices_[index];
-    if (message.has_prompt()) usage_.prompt += message.prompt().token_count();
-    if (message.has_finish()) {
-      usage_.generated += message.finish().generated_token_count();
-      choice.finish = message.finish();
-    }
+    const bool ended = Count(index, message);
     json logprobs = Logprobs(message);
     if (!stream()) {
       choice.text += message.text();
@@ -100,14 +87,12 @@ class ChatCompletion final : public GenerationJob {
     }
     std::string events;
     if (!std::exchange(choice.begun, true)) {
-      events += Event(Chunk(index, {{"role", "assistant"}, {"content", ""}}));
+      events += Chunk(index, {{"role", "assistant"}, {"content", ""}});
     }
     if (!message.text().empty() || !logprobs.empty()) {
-      events += Event(Chunk(index, {{"content", message.text()}}, logprobs));
+      events += Chunk(index, {{"content", message.text()}}, std::move(logprobs));
     }
-    if (message.has_finish()) {
-      events += Event(Chunk(index, json::object(), json::array(), &*choice.finish));
-    }
+    if (ended) events += Chunk(index, json::object(), json::array(), /*ended=*/true);
     return events;
   }
 
@@ -115,12 +100,10 @@ class ChatCompletion final : public GenerationJob {
     json out = json::array();
     if (!logprobs_) return out;
     const auto entry = [this](int32_t token, float logprob) -> json {
-      const std::string bytes = texts_->Bytes(token);
+      const DetokenizedText text = TextOfToken(shared().engine, model_, token);
       json list = json::array();
-      for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
-      return {{"token", texts_->Text(token)},
-              {"logprob", logprob},
-              {"bytes", std::move(list)}};
+      for (const char c : text.raw) list.push_back(static_cast<unsigned char>(c));
+      return {{"token", text.text}, {"logprob", logprob}, {"bytes", std::move(list)}};
     };
     for (const v1::TokenLogprobs& one : message.logprobs()) {
       json& to = out.emplace_back(entry(one.token_id(), one.logprob()));
@@ -132,81 +115,38 @@ class ChatCompletion final : public GenerationJob {
     return out;
   }
 
-  json Body(const char* object, json choices) const {
-    return {{"id", id_},
-            {"object", object},
-            {"created", created_},
-            {"model", model_},
-            {"choices", std::move(choices)}};
-  }
-
   json LogprobsJson(json content) const {
     if (!logprobs_) return nullptr;
     return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 
-  static void SetFinish(const v1::FinishFacts& finish, json& choice) {
-    choice["finish_reason"] = FinishReasonOf(finish);
-    choice["stop_reason"] = StopReasonOf(finish);
+  std::string Chunk(size_t index, json delta, json logprobs = json::array(),
+                    bool ended = false) const {
+    json list = logprobs.empty() ? json() : LogprobsJson(std::move(logprobs));
+    return ChoiceEvent(
+        index, {{"delta", std::move(delta)}, {"logprobs", std::move(list)}}, ended);
   }
 
-  json Chunk(size_t index, json delta, const json& logprobs = json::array(),
-             const v1::FinishFacts* finish = nullptr) const {
-    json choice = {{"index", index},
-                   {"delta", std::move(delta)},
-                   {"logprobs", logprobs.empty() ? json() : LogprobsJson(logprobs)},
-                   {"finish_reason", nullptr}};
-    if (finish != nullptr) SetFinish(*finish, choice);
-    return Body("chat.completion.chunk", json::array({std::move(choice)}));
-  }
-
-  std::string LastEvents() override {
-    std::string events;
-    if (stream_usage_) {
-      json body = Body("chat.completion.chunk", json::array());
-      body["usage"] = UsageJson(usage_);
-      events = Event(body);
-    }
-    return events + "data: [DONE]\n\n";
-  }
-
-  json Whole() override {
-    json choices = json::array();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      json choice = {{"index", i},
-                     {"message",
-                      {{"role", "assistant"},
-                       {"content", choices_[i].text},
-                       {"refusal", nullptr}}},
-                     {"logprobs", LogprobsJson(choices_[i].logprobs)}};
-      SetFinish(*choices_[i].finish, choice);
-      choices.push_back(std::move(choice));
-    }
-    json body = Body("chat.completion", std::move(choices));
-    body["usage"] = UsageJson(usage_);
-    return body;
+  json Choice(size_t index) const override {
+    return {{"message",
+             {{"role", "assistant"},
+              {"content", choices_[index].text},
+              {"refusal", nullptr}}},
+            {"logprobs", LogprobsJson(choices_[index].logprobs)}};
   }
 
   absl::Status InOwnTerms(const absl::Status& status) const override {
     return InOpenAiTerms(status, kMessages, /*before=*/0);
   }
 
-  const std::string id_ = "chatcmpl-" + RandomId();
-  const int64_t created_ = NowSeconds();
-  std::string model_;
-  std::optional<TokenTexts> texts_;
   bool logprobs_ = false;
-  bool stream_usage_ = false;
-  UsageCount usage_;
   std::vector<ChatChoice> choices_;
 };
 
 }  // namespace
 
-std::shared_ptr<ApiCall> MakeChatCompletion(GatewayShared& shared,
-                                            std::shared_ptr<HttpExchange> exchange,
-                                            BodyCharge body) {
-  return std::make_shared<ChatCompletion>(shared, std::move(exchange), std::move(body));
+std::shared_ptr<ApiCall> MakeChatCompletion(ApiStart start) {
+  return std::make_shared<ChatCompletion>(std::move(start));
 }
 
 }  // namespace mnemon

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's text completions: every prompt n times, all at once.
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/gateway/generation_job.h"
-#include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
-#include "server/requests/random.h"
 
 namespace mnemon {
 namespace {
@@ -21,26 +17,22 @@ using nlohmann::json;
 constexpr int32_t kDefaultTextTokens = 16;  // OpenAI's
 constexpr int64_t kMostCandidates = 20;
 
-// What one generation has given.
 struct TextChoice {
   std::string text;
   json logprobs;  // OpenAI's object; null: not asked for
-  std::optional<v1::FinishFacts> finish;
 };
 
-class Completion final : public GenerationJob {
+class Completion final : public ChoicesJob {
  public:
-  using GenerationJob::GenerationJob;
+  explicit Completion(ApiStart start)
+      : ChoicesJob(std::move(start), "cmpl-", "text_completion", "text_completion") {}
 
  private:
   absl::Status Parse(const json& body) override {
     JsonFields fields(body);
     v1::GenerateRequest request;
     ReadGeneration(fields, request);
-    const StreamFields stream = ReadStream(fields);
-    SetStream(stream.stream);
-    stream_usage_ = stream.usage;
-    const int64_t copies = fields.Integer("n", 1, kMost).value_or(1);
+    ReadChoices(fields);
     const auto max_tokens = fields.Integer("max_tokens", 0, INT32_MAX);
     request.mutable_stopping()->set_max_tokens(
         static_cast<int32_t>(max_tokens.value_or(kDefaultTextTokens)));
@@ -53,27 +45,23 @@ class Completion final : public GenerationJob {
     echo_ = fields.Boolean("echo").value_or(false);
     if (echo_ && candidates) fields.Refuse("echo", false);
     fields.Refuse("suffix", nullptr);
-    fields.Refuse("best_of", copies);
+    fields.Refuse("best_of", copies());
     std::vector<v1::Prompt> prompts;
     ReadPrompts(fields, prompts);
     MNEMON_RETURN_IF_ERROR(fields.End());
-    if (prompts.size() * static_cast<size_t>(copies) > kMost) {
-      return InvalidField("n", StrCat(prompts.size(), " prompts with n ", copies,
+    if (prompts.size() * static_cast<size_t>(copies()) > kMost) {
+      return InvalidField("n", StrCat(prompts.size(), " prompts with n ", copies(),
                                       ": at most ", kMost, " choices in one call"));
     }
-    for (const v1::Prompt& prompt : prompts) {
-      for (int64_t i = 0; i < copies; ++i) {
-        v1::GenerateRequest one = ChoiceOf(request, i);
-        *one.mutable_prompt() = prompt;
-        AddRequest(std::move(one));
-      }
+    for (v1::Prompt& prompt : prompts) {
+      *request.mutable_prompt() = std::move(prompt);
+      AddChoices(request);
     }
     choices_.resize(requests().size());
     offsets_.resize(requests().size());
     MNEMON_ASSIGN_OR_RETURN(const ModelFacts model,
                             shared().engine.GetModel(ModelName(request.model())));
     model_ = model.name;
-    texts_.emplace(shared().engine, model_);
     return Echo();
   }
 
@@ -108,37 +96,30 @@ class Completion final : public GenerationJob {
     for (size_t i = 0; i < choices_.size(); ++i) {
       const v1::Prompt& prompt = requests()[i].prompt();
       choices_[i].text = prompt.text();
-      if (!prompt.has_tokens()) continue;
-      MNEMON_ASSIGN_OR_RETURN(
-          const DetokenizedText text,
-          shared().engine.Detokenize(
-              model_, {prompt.tokens().ids().begin(), prompt.tokens().ids().end()}));
-      choices_[i].text = text.text;
-    }
-    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (prompt.has_tokens()) {
+        MNEMON_ASSIGN_OR_RETURN(
+            const DetokenizedText text,
+            shared().engine.Detokenize(
+                model_, {prompt.tokens().ids().begin(), prompt.tokens().ids().end()}));
+        choices_[i].text = text.text;
+      }
       offsets_[i] = CodePoints(choices_[i].text);
     }
     return absl::OkStatus();
   }
 
   std::string Take(size_t index, const v1::GenerateResponse& message) override {
-    TextChoice& choice = choices_[index];
-    if (message.has_prompt()) usage_.prompt += message.prompt().token_count();
-    if (message.has_finish()) {
-      usage_.generated += message.finish().generated_token_count();
-      choice.finish = message.finish();
-    }
-    // In a stream the choice keeps nothing: `piece` is what it gives this time.
+    const bool ended = Count(index, message);
+    // In a stream the choice keeps nothing but an echo that has not been sent.
     TextChoice piece;
-    TextChoice& to = stream() ? piece : choice;
-    if (stream()) to.text = std::exchange(choice.text, "");
+    TextChoice& to = stream() ? piece : choices_[index];
+    if (stream()) to.text = std::exchange(choices_[index].text, "");
     AddLogprobs(message, offsets_[index], to.logprobs);
     to.text += message.text();
     offsets_[index] += CodePoints(message.text());
     if (!stream()) return "";
-    piece.finish = choice.finish;
-    if (piece.text.empty() && piece.logprobs.is_null() && !piece.finish) return "";
-    return Event(Body({ChoiceJson(index, piece)}));
+    if (piece.text.empty() && piece.logprobs.is_null() && !ended) return "";
+    return ChoiceEvent(index, ChoiceJson(piece), ended);
   }
 
   static int64_t CodePoints(const std::string& text) {
@@ -156,12 +137,14 @@ class Completion final : public GenerationJob {
             {"text_offset", json::array()}};
     }
     for (const v1::TokenLogprobs& one : message.logprobs()) {
-      const std::string text = texts_->Text(one.token_id());
+      const std::string text =
+          TextOfToken(shared().engine, model_, one.token_id()).text;
       to["tokens"].push_back(text);
       to["token_logprobs"].push_back(one.logprob());
       json top = json::object();
       for (const auto& candidate : one.candidates()) {
-        top[texts_->Text(candidate.token_id())] = candidate.logprob();
+        top[TextOfToken(shared().engine, model_, candidate.token_id()).text] =
+            candidate.logprob();
       }
       to["top_logprobs"].push_back(std::move(top));
       to["text_offset"].push_back(offset);
@@ -169,66 +152,24 @@ class Completion final : public GenerationJob {
     }
   }
 
-  static json ChoiceJson(size_t index, const TextChoice& choice) {
-    json out = {{"index", index},
-                {"text", choice.text},
-                {"logprobs", choice.logprobs},
-                {"finish_reason", nullptr}};
-    if (!choice.finish) return out;
-    out["finish_reason"] = FinishReasonOf(*choice.finish);
-    out["stop_reason"] = StopReasonOf(*choice.finish);
-    return out;
+  static json ChoiceJson(const TextChoice& choice) {
+    return {{"text", choice.text}, {"logprobs", choice.logprobs}};
   }
-
-  json Body(json choices) const {
-    return {{"id", id_},
-            {"object", "text_completion"},
-            {"created", created_},
-            {"model", model_},
-            {"choices", std::move(choices)}};
-  }
-
-  std::string LastEvents() override {
-    std::string events;
-    if (stream_usage_) {
-      json body = Body(json::array());
-      body["usage"] = UsageJson(usage_);
-      events = Event(body);
-    }
-    return events + "data: [DONE]\n\n";
-  }
-
-  json Whole() override {
-    json choices = json::array();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      choices.push_back(ChoiceJson(i, choices_[i]));
-    }
-    json body = Body(std::move(choices));
-    body["usage"] = UsageJson(usage_);
-    return body;
-  }
+  json Choice(size_t index) const override { return ChoiceJson(choices_[index]); }
 
   absl::Status InOwnTerms(const absl::Status& status) const override {
     return InOpenAiTerms(status);
   }
 
-  const std::string id_ = "cmpl-" + RandomId();
-  const int64_t created_ = NowSeconds();
-  std::string model_;
-  std::optional<TokenTexts> texts_;
   bool echo_ = false;
-  bool stream_usage_ = false;
-  UsageCount usage_;
   std::vector<TextChoice> choices_;
-  std::vector<int64_t> offsets_;  // of the next text of each choice, in characters
+  std::vector<int64_t> offsets_;  // of each choice's next text, in characters
 };
 
 }  // namespace
 
-std::shared_ptr<ApiCall> MakeCompletion(GatewayShared& shared,
-                                        std::shared_ptr<HttpExchange> exchange,
-                                        BodyCharge body) {
-  return std::make_shared<Completion>(shared, std::move(exchange), std::move(body));
+std::shared_ptr<ApiCall> MakeCompletion(ApiStart start) {
+  return std::make_shared<Completion>(std::move(start));
 }
 
 }  // namespace mnemon

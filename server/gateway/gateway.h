@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The HTTP API: JSON calls in the form of OpenAI's API and calls on sessions. Each is
-// carried out by calls of the service layer, so limits, errors, metrics and log lines
-// are those of gRPC calls. docs/http_api.md describes it for callers.
+// The HTTP API: JSON calls in the form of OpenAI's API, and calls on sessions. Calls of
+// the service layer carry them out, so limits, errors, metrics and log lines are those
+// of gRPC calls. docs/http_api.md describes it for callers.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,27 @@
 namespace mnemon {
 
 struct GatewayOptions {
-  // Of a request's body.
-  int64_t max_body_bytes = 4 << 20;
-  // Of all bodies that are being read or answered, of the calls made of them, and of
-  // answers that are no streams while they are made.
+  int64_t max_body_bytes = 4 << 20;  // of one request
+  // All bodies that are being read or answered, the calls made of them, and answers
+  // other than streams while they are made.
   int64_t max_bodies_bytes = 64 << 20;
-  // The origins of pages of other servers that may call ("https://example.org").
+  // Origins of pages of other servers that may call ("https://example.org").
   std::vector<std::string> origins;
-  // The port is bound to a loopback address: a request must name this machine, or a
-  // page whose name was made to mean this machine could call.
+  // The port is bound to a loopback address. A request must then name this machine, or
+  // a page could call it by a name that resolves to this machine.
   bool loopback = true;
 };
 
-// Safe for concurrent use, but for the destructor.
+// Safe for concurrent use, except for the destructor.
 class Gateway {
  public:
-  // `service` outlives the gateway. RESOURCE_EXHAUSTED when its threads cannot be
-  // started.
+  // `service` outlives the gateway. RESOURCE_EXHAUSTED when threads cannot be started.
   static absl::StatusOr<std::unique_ptr<Gateway>> Create(Service& service,
                                                          const GatewayOptions& options);
-  // Waits for the calls under way. REQUIRES: HttpServer::Stop has returned, so that
-  // they end.
+  // Waits for open calls. REQUIRES: HttpServer::Stop has returned, so that they end.
   virtual ~Gateway() = default;
 
-  // Answers every request that is none of a probe. Does not wait.
+  // Answers every request except those for probes. Does not wait.
   virtual void Handle(std::shared_ptr<HttpExchange> exchange) = 0;
 };
 

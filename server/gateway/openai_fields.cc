@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <optional>
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -42,6 +41,21 @@ void ReadLogitBias(JsonFields& fields, v1::Sampling& sampling) {
     entry.set_token_id(token);
     entry.set_bias(value.get<float>());
   }
+}
+
+// The string or the token id that ended the generation; null: none did.
+json StopReasonOf(const v1::FinishFacts& finish) {
+  switch (finish.stop_reason_case()) {
+    case v1::FinishFacts::kStopString:
+      return finish.stop_string();
+    case v1::FinishFacts::kStopTokenId:
+      return finish.stop_token_id();
+    case v1::FinishFacts::kEosTokenId:
+      return finish.eos_token_id();
+    case v1::FinishFacts::STOP_REASON_NOT_SET:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -91,23 +105,16 @@ void ReadGeneration(JsonFields& fields, v1::GenerateRequest& request) {
   fields.Ignore("user");
 }
 
-v1::GenerateRequest ChoiceOf(const v1::GenerateRequest& request, int64_t i) {
-  v1::GenerateRequest choice = request;
-  const auto seed = static_cast<uint64_t>(request.sampling().seed());
-  choice.mutable_sampling()->set_seed(
-      static_cast<int64_t>(seed + static_cast<uint64_t>(i)));
-  return choice;
-}
-
-StreamFields ReadStream(JsonFields& fields) {
-  StreamFields out{.stream = fields.Boolean("stream").value_or(false)};
-  const json* const options = fields.Any("stream_options");
-  if (options == nullptr) return out;
-  JsonFields inner(*options);
-  out.usage = inner.Boolean("include_usage").value_or(false);
-  inner.Ignore("include_obfuscation");
-  if (const absl::Status status = inner.End(); !status.ok()) fields.Fault(status);
-  return out;
+std::optional<bool> ReadStream(JsonFields& fields) {
+  const bool stream = fields.Boolean("stream").value_or(false);
+  bool usage = false;
+  if (const json* const options = fields.Any("stream_options")) {
+    JsonFields inner(*options);
+    usage = inner.Boolean("include_usage").value_or(false);
+    inner.Ignore("include_obfuscation");
+    fields.Fault(inner.End());
+  }
+  return stream ? std::optional(usage) : std::nullopt;
 }
 
 std::string ReadConversation(JsonFields& fields, const std::string& body,
@@ -142,26 +149,6 @@ absl::Status InOpenAiTerms(const absl::Status& status, const std::string& field,
                            int before) {
   constexpr std::string_view kConversation = "prompt.conversation";
   constexpr std::string_view kMessages = "messages";
-  std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail || !detail->field.starts_with("prompt")) return InOpenAiTerms(status);
-  std::string_view path = detail->field;
-  path.remove_prefix(std::min(path.size(), kConversation.size() + 1));
-  if (path.empty() || path == kMessages) {
-    detail->field = field;
-  } else if (path.starts_with(kMessages)) {
-    path.remove_prefix(kMessages.size() + 1);
-    int index = 0;
-    const auto end = std::from_chars(path.data(), path.data() + path.size(), index).ptr;
-    detail->field = StrCat(field, "[", index - before, std::string(end, path.end()));
-  } else {
-    detail->field = std::string(path);
-  }
-  return MakeError(status.code(), std::string(status.message()), *std::move(detail));
-}
-
-absl::Status InOpenAiTerms(const absl::Status& status) {
-  std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  if (!detail || detail->field.empty()) return status;
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"stopping.stop_strings", "stop"},
       {"stopping.max_tokens", "max_tokens"},
@@ -171,10 +158,28 @@ absl::Status InOpenAiTerms(const absl::Status& status) {
       {"session.model", "model"},
       {"prompt.text", "prompt"},
       {"prompt.tokens.ids", "prompt"}};
-  for (const auto& [ours, theirs] : kNames) {
-    if (!detail->field.starts_with(ours)) continue;
-    detail->field = StrCat(theirs, detail->field.substr(ours.size()));
-    break;
+  std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail || detail->field.empty()) return status;
+  if (!field.empty() && detail->field.starts_with("prompt")) {
+    std::string_view path = detail->field;
+    path.remove_prefix(std::min(path.size(), kConversation.size() + 1));
+    if (path.empty() || path == kMessages) {
+      detail->field = field;
+    } else if (path.starts_with(kMessages)) {
+      path.remove_prefix(kMessages.size() + 1);
+      int index = 0;
+      const char* const end =
+          std::from_chars(path.data(), path.data() + path.size(), index).ptr;
+      detail->field = StrCat(field, "[", index - before, std::string(end, path.end()));
+    } else {
+      detail->field = std::string(path);
+    }
+  } else {
+    for (const auto& [ours, theirs] : kNames) {
+      if (!detail->field.starts_with(ours)) continue;
+      detail->field = StrCat(theirs, detail->field.substr(ours.size()));
+      break;
+    }
   }
   return MakeError(status.code(), std::string(status.message()), *std::move(detail));
 }
@@ -183,45 +188,97 @@ std::string FinishReasonOf(const v1::FinishFacts& finish) {
   return finish.finish_reason() == v1::FinishFacts::STOP ? "stop" : "length";
 }
 
-json StopReasonOf(const v1::FinishFacts& finish) {
-  switch (finish.stop_reason_case()) {
-    case v1::FinishFacts::kStopString:
-      return finish.stop_string();
-    case v1::FinishFacts::kStopTokenId:
-      return finish.stop_token_id();
-    case v1::FinishFacts::kEosTokenId:
-      return finish.eos_token_id();
-    case v1::FinishFacts::STOP_REASON_NOT_SET:
-      break;
-  }
-  return nullptr;
-}
-
-json UsageJson(const UsageCount& usage) {
-  return {{"prompt_tokens", usage.prompt},
-          {"completion_tokens", usage.generated},
-          {"total_tokens", usage.prompt + usage.generated}};
-}
-
-std::string TokenTexts::Bytes(int32_t token) const {
-  const auto text = engine_.Detokenize(model_, {token});
-  return text.ok() ? text->raw : StrCat("token_id:", token);
-}
-
-std::string TokenTexts::Text(int32_t token) const {
-  const auto text = engine_.Detokenize(model_, {token});
-  return text.ok() ? text->text : StrCat("token_id:", token);
-}
-
-int64_t NowSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+DetokenizedText TextOfToken(const Engine& engine, const std::string& model,
+                            int32_t token) {
+  auto text = engine.Detokenize(model, {token});
+  if (text.ok()) return *std::move(text);
+  const std::string id = StrCat("token_id:", token);
+  return {.raw = id, .text = id};
 }
 
 std::string ModelName(const std::string& resource) {
   return resource.starts_with(kModels) ? resource.substr(sizeof(kModels) - 1)
                                        : resource;
+}
+
+ChoicesJob::ChoicesJob(ApiStart start, const char* id_prefix, const char* object,
+                       const char* chunk)
+    : GenerationJob(std::move(start)),
+      id_(id_prefix + RandomId()),
+      object_(object),
+      chunk_(chunk),
+      created_(std::time(nullptr)) {}
+
+void ChoicesJob::ReadChoices(JsonFields& fields) {
+  const std::optional<bool> stream = ReadStream(fields);
+  SetStream(stream.has_value());
+  stream_usage_ = stream.value_or(false);
+  copies_ = fields.Integer("n", 1, kMost).value_or(1);
+}
+
+void ChoicesJob::AddChoices(v1::GenerateRequest request) {
+  const auto seed = static_cast<uint64_t>(request.sampling().seed());
+  for (int64_t i = 0; i < copies_; ++i) {
+    request.mutable_sampling()->set_seed(
+        static_cast<int64_t>(seed + static_cast<uint64_t>(i)));
+    requests().push_back(request);
+  }
+  ends_.resize(requests().size());
+}
+
+bool ChoicesJob::Count(size_t index, const v1::GenerateResponse& message) {
+  if (message.has_prompt()) prompt_tokens_ += message.prompt().token_count();
+  if (!message.has_finish()) return false;
+  generated_tokens_ += message.finish().generated_token_count();
+  ends_[index] = message.finish();
+  return true;
+}
+
+void ChoicesJob::AddEnd(size_t index, bool ended, json& choice) const {
+  choice["index"] = index;
+  choice["finish_reason"] = nullptr;
+  if (!ended) return;
+  choice["finish_reason"] = FinishReasonOf(ends_[index]);
+  choice["stop_reason"] = StopReasonOf(ends_[index]);
+}
+
+json ChoicesJob::Body(const char* type, json choices) const {
+  return {{"id", id_},
+          {"object", type},
+          {"created", created_},
+          {"model", model_},
+          {"choices", std::move(choices)}};
+}
+
+json ChoicesJob::Usage() const {
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", generated_tokens_},
+          {"total_tokens", prompt_tokens_ + generated_tokens_}};
+}
+
+std::string ChoicesJob::ChoiceEvent(size_t index, json choice, bool ended) const {
+  AddEnd(index, ended, choice);
+  return Event(Body(chunk_, json::array({std::move(choice)})));
+}
+
+std::string ChoicesJob::LastEvents() {
+  std::string events;
+  if (stream_usage_) {
+    json body = Body(chunk_, json::array());
+    body["usage"] = Usage();
+    events = Event(body);
+  }
+  return events + "data: [DONE]\n\n";
+}
+
+json ChoicesJob::Whole() {
+  json choices = json::array();
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    AddEnd(i, /*ended=*/true, choices.emplace_back(Choice(i)));
+  }
+  json body = Body(object_, std::move(choices));
+  body["usage"] = Usage();
+  return body;
 }
 
 }  // namespace mnemon

@@ -32,19 +32,15 @@ bool Contains(const std::vector<std::string>& origins, std::string_view origin) 
   return std::find(origins.begin(), origins.end(), origin) != origins.end();
 }
 
-// A page that this server gave, perhaps through a proxy that speaks TLS.
-bool IsOwn(std::string_view origin, std::string_view host) {
-  return !host.empty() &&
-         (origin == StrCat("http://", host) || origin == StrCat("https://", host));
-}
-
 }  // namespace
 
 absl::Status CheckOrigin(const HttpRequest& request,
                          const std::vector<std::string>& origins, bool loopback) {
   const std::string_view host = request.Header("host");
-  const bool named = Contains(origins, StrCat("http://", host)) ||
-                     Contains(origins, StrCat("https://", host));
+  // A page of this server may have come through a proxy that speaks TLS.
+  const std::vector<std::string> own = {StrCat("http://", host),
+                                        StrCat("https://", host)};
+  const bool named = Contains(origins, own[0]) || Contains(origins, own[1]);
   if (loopback && !named && !IsAddressOrLocalhost(host)) {
     return MakeError(
         absl::StatusCode::kPermissionDenied,
@@ -54,7 +50,8 @@ absl::Status CheckOrigin(const HttpRequest& request,
         {.reason = "HOST_NOT_ALLOWED", .field = "Host"});
   }
   const std::string_view origin = request.Header("origin");
-  if (origin.empty() || IsOwn(origin, host) || Contains(origins, origin)) {
+  if (origin.empty() || (!host.empty() && Contains(own, origin)) ||
+      Contains(origins, origin)) {
     return absl::OkStatus();
   }
   return MakeError(absl::StatusCode::kPermissionDenied,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// OpenAI's responses: each is a session, "resp_ID" the session "resp-ID". One with a
-// previous response goes on from a fork of that one's session, so what was said before
-// is not computed again.
+// OpenAI's responses: each is a session, "resp_ID" the session "resp-ID". A response
+// with a previous one continues a fork of that one's session, so that its history is
+// not computed again.
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,8 +14,6 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/sessions.pb.h"
-#include "server/gateway/generation_job.h"
-#include "server/gateway/jobs.h"
 #include "server/gateway/openai_fields.h"
 #include "server/requests/random.h"
 
@@ -56,15 +55,11 @@ class Response final : public GenerationJob {
     JsonFields fields(body);
     v1::GenerateRequest request;
     ReadGeneration(fields, request);
-    SetStream(ReadStream(fields).stream);
+    SetStream(ReadStream(fields).has_value());
     const auto limit = fields.Integer("max_output_tokens", 0, INT32_MAX);
     store_ = fields.Boolean("store").value_or(true);
     previous_ = fields.Text("previous_response_id").value_or("");
-    if (!previous_.empty()) {
-      if (const auto fault = CheckId(previous_, "previous_response_id"); !fault.ok()) {
-        fields.Fault(fault);
-      }
-    }
+    if (!previous_.empty()) fields.Fault(CheckId(previous_, "previous_response_id"));
     instructions_ = fields.Text("instructions").value_or("");
     const absl::StatusOr<ModelFacts> model = ModelOf(request);
     const bool ends = model.ok() && !model->generation.end_tokens.empty();
@@ -82,11 +77,11 @@ class Response final : public GenerationJob {
     temperature_ = asked.has_temperature() ? asked.temperature() : own.temperature;
     top_p_ = asked.has_top_p() ? asked.top_p() : own.top_p;
     MNEMON_RETURN_IF_ERROR(fields.End());
-    AddRequest(std::move(request));
+    requests().push_back(std::move(request));
     return absl::OkStatus();
   }
 
-  // The model that will answer: one that does not exist is told later.
+  // The model that will answer. One that does not exist is reported later.
   absl::StatusOr<ModelFacts> ModelOf(const v1::GenerateRequest& request) const {
     const Engine& engine = shared().engine;
     if (!request.model().empty() || previous_.empty()) {
@@ -99,7 +94,7 @@ class Response final : public GenerationJob {
     return engine.GetModel(name);
   }
 
-  // As OpenAI bounds it.
+  // With OpenAI's limits.
   void ReadMetadata(JsonFields& fields) {
     constexpr size_t kMost = 16, kMostKey = 64, kMostValue = 512;
     const json* const given = fields.Any("metadata");
@@ -185,26 +180,21 @@ class Response final : public GenerationJob {
   }
 
   std::string Take(size_t, const v1::GenerateResponse& message) override {
-    if (message.has_prompt()) usage_.prompt += message.prompt().token_count();
-    if (message.has_finish()) {
-      usage_.generated += message.finish().generated_token_count();
-      finish_ = message.finish();
-    }
+    if (message.has_prompt()) prompt_tokens_ += message.prompt().token_count();
+    if (message.has_finish()) finish_ = message.finish();
     tokens_.insert(tokens_.end(), message.tokens().begin(), message.tokens().end());
     text_ += message.text();
     if (!stream()) return "";
     std::string events;
     if (message.has_prompt()) events = FirstEvents();
     if (!message.text().empty()) {
-      json delta = Place("response.output_text.delta");
-      delta["delta"] = message.text();
-      events += OwnEvent(std::move(delta));
+      events += OwnEvent(Place("response.output_text.delta", "delta", message.text()));
     }
     return events;
   }
 
-  // The text ends before what stopped it, the history behind: it is cut to the text, so
-  // that the next response goes on from there.
+  // The text ends before a stop string, the history after it: the history is cut to the
+  // text, so that the next response goes on from there.
   void Conclude(std::function<void()> next) override {
     if (!store_) {
       Discard();
@@ -226,11 +216,10 @@ class Response final : public GenerationJob {
     if (!finish_->has_stop_string()) return 0;
     const auto all = shared().engine.Detokenize(model_, tokens_);
     if (!all.ok() || !all->raw.starts_with(text_)) return 0;
-    const TokenTexts texts(shared().engine, model_);
     size_t left = all->raw.size();
     int64_t beyond = 0;
     for (auto token = tokens_.rbegin(); token != tokens_.rend(); ++token) {
-      const size_t bytes = texts.Bytes(*token).size();
+      const size_t bytes = TextOfToken(shared().engine, model_, *token).raw.size();
       if (left < text_.size() + bytes) break;
       left -= bytes;
       ++beyond;
@@ -238,9 +227,10 @@ class Response final : public GenerationJob {
     return beyond;
   }
 
-  // {"type": NAME} with the place of the one part of text that there is.
-  json Place(const char* name) const {
+  // {"type": NAME, KEY: VALUE} with the place of the only part of text.
+  json Place(const char* name, const char* key, json value) const {
     return {{"type", name},
+            {key, std::move(value)},
             {"item_id", item_id_},
             {"output_index", 0},
             {"content_index", 0}};
@@ -269,29 +259,24 @@ class Response final : public GenerationJob {
 
   std::string FirstEvents() {
     const std::string text = std::exchange(text_, "");
-    std::string events =
-        OwnEvent({{"type", "response.created"}, {"response", Body("in_progress")}});
-    events +=
-        OwnEvent({{"type", "response.in_progress"}, {"response", Body("in_progress")}});
+    std::string events;
+    for (const char* type : {"response.created", "response.in_progress"}) {
+      events += OwnEvent({{"type", type}, {"response", Body("in_progress")}});
+    }
     events += OwnEvent({{"type", "response.output_item.added"},
                         {"output_index", 0},
                         {"item", Item("in_progress", json::array())}});
-    json added = Place("response.content_part.added");
-    added["part"] = Part();
-    events += OwnEvent(std::move(added));
+    events += OwnEvent(Place("response.content_part.added", "part", Part()));
     text_ = text;
     return events;
   }
 
   std::string LastEvents() override {
-    json text = Place("response.output_text.done");
-    text["text"] = text_;
+    json text = Place("response.output_text.done", "text", text_);
     text["logprobs"] = json::array();
-    json part = Place("response.content_part.done");
-    part["part"] = Part();
     const std::string status = StatusText();
     std::string events = OwnEvent(std::move(text));
-    events += OwnEvent(std::move(part));
+    events += OwnEvent(Place("response.content_part.done", "part", Part()));
     events += OwnEvent({{"type", "response.output_item.done"},
                         {"output_index", 0},
                         {"item", Item(status.c_str(), json::array({Part()}))}});
@@ -340,11 +325,12 @@ class Response final : public GenerationJob {
       body["incomplete_details"] = {{"reason", "max_output_tokens"}};
     }
     body["output"] = json::array({Item(status.c_str(), json::array({Part()}))});
-    body["usage"] = {{"input_tokens", usage_.prompt},
+    const int64_t generated = finish_->generated_token_count();
+    body["usage"] = {{"input_tokens", prompt_tokens_},
                      {"input_tokens_details", {{"cached_tokens", 0}}},
-                     {"output_tokens", usage_.generated},
+                     {"output_tokens", generated},
                      {"output_tokens_details", {{"reasoning_tokens", 0}}},
-                     {"total_tokens", usage_.prompt + usage_.generated}};
+                     {"total_tokens", prompt_tokens_ + generated}};
     return body;
   }
 
@@ -352,23 +338,19 @@ class Response final : public GenerationJob {
     std::optional<ErrorDetail> detail = GetErrorDetail(status);
     if (!detail) return status;
     if (detail->reason == "SESSION_NOT_FOUND" && !previous_.empty()) {
-      return MakeError(
-          absl::StatusCode::kNotFound,
-          StrCat("there is no response ", Quoted(previous_)),
-          {.reason = "RESPONSE_NOT_FOUND", .field = "previous_response_id"});
+      return NoResponse(previous_, "previous_response_id");
     }
-    if (detail->field == "stopping.max_tokens") {
-      detail->field = "max_output_tokens";
-    } else {
+    if (detail->field != "stopping.max_tokens") {
       return InOpenAiTerms(status, kInput, instructions_.empty() ? 0 : 1);
     }
+    detail->field = "max_output_tokens";
     return MakeError(status.code(), std::string(status.message()), *std::move(detail));
   }
 
   const std::string random_ = RandomId();
   const std::string id_ = StrCat(kResponse, random_);
   const std::string item_id_ = "msg_" + random_;
-  const int64_t created_ = NowSeconds();
+  const int64_t created_ = std::time(nullptr);
   std::string model_;
   std::string previous_;
   std::string instructions_;
@@ -379,7 +361,7 @@ class Response final : public GenerationJob {
   bool store_ = true;
   bool made_ = false;  // the session
   int64_t sequence_ = 0;
-  UsageCount usage_;
+  int64_t prompt_tokens_ = 0;
   std::string text_;
   std::vector<int32_t> tokens_;
   std::optional<v1::FinishFacts> finish_;
@@ -387,40 +369,32 @@ class Response final : public GenerationJob {
 
 class DeleteResponse final : public ApiCall {
  public:
-  DeleteResponse(std::string id, GatewayShared& shared,
-                 std::shared_ptr<HttpExchange> exchange)
-      : ApiCall(shared, std::move(exchange), nullptr), id_(std::move(id)) {}
+  using ApiCall::ApiCall;
 
  private:
   void Run() override {
-    if (const absl::Status fault = CheckId(id_, "response_id"); !fault.ok()) {
+    if (const absl::Status fault = CheckId(id(), "response_id"); !fault.ok()) {
       return Fail(fault);
     }
     v1::DeleteSessionRequest request;
-    request.set_name(SessionOf(id_));
+    request.set_name(SessionOf(id()));
     Call(kDeleteSession, std::move(request),
          [this](const absl::Status& status, const auto&) {
-           if (absl::IsNotFound(status)) return Fail(NoResponse(id_, "response_id"));
+           if (absl::IsNotFound(status)) return Fail(NoResponse(id(), "response_id"));
            if (!status.ok()) return Fail(status);
-           Reply({{"id", id_}, {"object", "response"}, {"deleted", true}});
+           Reply({{"id", id()}, {"object", "response"}, {"deleted", true}});
          });
   }
-
-  const std::string id_;
 };
 
 }  // namespace
 
-std::shared_ptr<ApiCall> MakeResponse(GatewayShared& shared,
-                                      std::shared_ptr<HttpExchange> exchange,
-                                      BodyCharge body) {
-  return std::make_shared<Response>(shared, std::move(exchange), std::move(body));
+std::shared_ptr<ApiCall> MakeResponse(ApiStart start) {
+  return std::make_shared<Response>(std::move(start));
 }
 
-std::shared_ptr<ApiCall> MakeDeleteResponse(const std::string& id,
-                                            GatewayShared& shared,
-                                            std::shared_ptr<HttpExchange> exchange) {
-  return std::make_shared<DeleteResponse>(id, shared, std::move(exchange));
+std::shared_ptr<ApiCall> MakeDeleteResponse(ApiStart start) {
+  return std::make_shared<DeleteResponse>(std::move(start));
 }
 
 }  // namespace mnemon

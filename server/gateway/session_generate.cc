@@ -5,9 +5,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/gateway/api_json.h"
 #include "server/gateway/generation_job.h"
-#include "server/gateway/jobs.h"
-#include "server/gateway/message_json.h"
 #include "server/requests/random.h"
 
 namespace mnemon {
@@ -17,10 +16,7 @@ using nlohmann::json;
 
 class SessionGenerate final : public GenerationJob {
  public:
-  SessionGenerate(std::string id, GatewayShared& shared,
-                  std::shared_ptr<HttpExchange> exchange, BodyCharge body)
-      : GenerationJob(shared, std::move(exchange), std::move(body)),
-        id_(std::move(id)) {}
+  using GenerationJob::GenerationJob;
 
  private:
   absl::Status Parse(const json& body) override {
@@ -28,8 +24,7 @@ class SessionGenerate final : public GenerationJob {
     json fields = body;
     if (fields.is_object()) {
       MNEMON_RETURN_IF_ERROR(TakeStream(fields));
-      // A prompt that is only text may be a string, one that is a conversation an
-      // object.
+      // A prompt of text may be a string; a conversation is an object.
       const auto prompt = fields.find("prompt");
       if (prompt != fields.end() && prompt->is_string()) {
         fields["prompt"] = json{{"text", *prompt}};
@@ -38,13 +33,13 @@ class SessionGenerate final : public GenerationJob {
       }
     }
     MNEMON_RETURN_IF_ERROR(FromJson(fields, request));
-    request.set_session(StrCat("sessions/", id_));
+    request.set_session(StrCat("sessions/", id()));
     DrawSeed(request);
-    AddRequest(std::move(request));
+    requests().push_back(std::move(request));
     return absl::OkStatus();
   }
 
-  // The prompt of the body, whose keys keep their order.
+  // The prompt of the body, with its keys in their order.
   json Conversation() {
     nlohmann::ordered_json given =
         nlohmann::ordered_json::parse(ApiCall::request().body)["prompt"];
@@ -68,8 +63,8 @@ class SessionGenerate final : public GenerationJob {
     return absl::OkStatus();
   }
 
-  // One that JavaScript's numbers hold, where the call brings sampling of its own; else
-  // the session's or the server's.
+  // Draws a seed that JavaScript's numbers hold, if the call has sampling of its own;
+  // else that of the session or the server is used.
   static void DrawSeed(v1::GenerateRequest& request) {
     if (!request.has_sampling() || request.sampling().has_seed()) return;
     request.mutable_sampling()->set_seed(static_cast<int64_t>(RandomNumber() >> 11));
@@ -93,8 +88,7 @@ class SessionGenerate final : public GenerationJob {
     return ToJson(whole_);
   }
 
-  const std::string id_;
-  // Where it is no stream.
+  // Unless it is a stream:
   v1::GenerateResponse whole_;
   std::string text_;
   int64_t first_index_ = 0;
@@ -103,12 +97,8 @@ class SessionGenerate final : public GenerationJob {
 
 }  // namespace
 
-std::shared_ptr<ApiCall> MakeSessionGenerate(const std::string& id,
-                                             GatewayShared& shared,
-                                             std::shared_ptr<HttpExchange> exchange,
-                                             BodyCharge body) {
-  return std::make_shared<SessionGenerate>(id, shared, std::move(exchange),
-                                           std::move(body));
+std::shared_ptr<ApiCall> MakeSessionGenerate(ApiStart start) {
+  return std::make_shared<SessionGenerate>(std::move(start));
 }
 
 }  // namespace mnemon

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <limits>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -23,7 +21,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "server/transport/connection.h"
 
 namespace mnemon {
 namespace {
@@ -35,18 +32,17 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kMaxHeader = 16384;
 constexpr size_t kReadSize = 4096;
-// For the peer to close after its answer.
+// Time that the peer has to close after its answer.
 constexpr milliseconds kLinger{1000};
-// Behind a request, before the peer counts as gone.
+// Bytes after a request; a peer that sends more counts as gone.
 constexpr int64_t kMostDropped = 65536;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-// Of a response in parts, what the kernel may hold for the peer, and of that what it
-// has not sent: the kernel takes twice the first with its own records, and would take
-// megabytes by itself, which a peer that stops reading has not asked for.
+// Bytes of a response in parts that the kernel may hold for the peer, and those of them
+// that it has not sent. The kernel doubles the first for its own records, and without a
+// bound would take megabytes for a peer that stops reading.
 constexpr int kSendBuffer = 64 << 10;
 constexpr int kUnsent = 16 << 10;
 
-// A peer that stops reading holds up whoever writes, soon.
 void BoundUntaken(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer));
   setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof(kUnsent));
@@ -58,14 +54,17 @@ bool IsMalformed(error_code error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
-// In the form of the HTTP API's errors. The texts need no escapes.
-HttpResponse Refusal(int code, const char* reason, const char* status, const char* type,
-                     const std::string& message) {
-  return {.code = code,
-          .type = "application/json",
-          .body = StrCat(R"({"error":{"code":")", reason, R"(","message":")", message,
-                         R"(","param":null,"status":")", status, R"(","type":")", type,
-                         "\"}}\n")};
+// An error in the form of the HTTP API. The texts need no escapes.
+HttpResponse HeadRefusal(int code, const char* reason, const std::string& message) {
+  const char* const status = code == 500   ? "INTERNAL"
+                             : code == 501 ? "UNIMPLEMENTED"
+                                           : "INVALID_ARGUMENT";
+  return {
+      .code = code,
+      .type = "application/json",
+      .body = StrCat(R"({"error":{"code":")", reason, R"(","message":")", message,
+                     R"(","param":null,"status":")", status, R"(","type":")",
+                     code == 500 ? "server_error" : "invalid_request_error", "\"}}\n")};
 }
 
 template <class Text>
@@ -145,10 +144,24 @@ void HttpConnection::Post(Action action) {
   });
 }
 
+template <class Next>
+auto HttpConnection::OrClose(Next next) {
+  return [self = shared_from_this(), next = std::move(next)](error_code error,
+                                                             size_t bytes) mutable {
+    if (error) return self->Close();
+    next(*self, bytes);
+  };
+}
+
+template <class Next>
+void HttpConnection::ReadSome(Next next) {
+  socket_.async_read_some(buffer_.prepare(kReadSize), OrClose(std::move(next)));
+}
+
 void HttpConnection::CloseAt(Time time) {
   timer_.expires_at(time);
   timer_.async_wait([self = shared_from_this()](error_code error) {
-    // One whose wait was over when the time was set anew comes all the same.
+    // A wait that was over when the timer was set again still gets here.
     if (!error && self->timer_.expiry() <= SteadyClock::now()) self->Close();
   });
 }
@@ -165,13 +178,11 @@ void HttpConnection::CloseUnlessTaken() {
 }
 
 void HttpConnection::ReadHead() {
-  socket_.async_read_some(buffer_.prepare(kReadSize),
-                          [self = shared_from_this()](error_code error, size_t bytes) {
-                            if (error) return self->Close();
-                            self->buffer_.commit(bytes);
-                            self->CountArrived(bytes);
-                            self->OnHeadBytes();
-                          });
+  ReadSome([](HttpConnection& self, size_t bytes) {
+    self.buffer_.commit(bytes);
+    self.CountArrived(bytes);
+    self.OnHeadBytes();
+  });
 }
 
 void HttpConnection::OnHeadBytes() {
@@ -179,8 +190,7 @@ void HttpConnection::OnHeadBytes() {
   const std::string_view text(static_cast<const char*>(bytes.data()), bytes.size());
   const size_t size = head_end_.Find(text);
   const auto refuse = [this](int code, const char* reason, const std::string& why) {
-    WriteWhole(Refusal(code, reason, code == 501 ? "UNIMPLEMENTED" : "INVALID_ARGUMENT",
-                       "invalid_request_error", why));
+    WriteWhole(HeadRefusal(code, reason, why));
   };
   if (head_end_.broken()) {
     return refuse(400, "MALFORMED_REQUEST", "a line of the header must end in CR LF");
@@ -198,14 +208,18 @@ void HttpConnection::OnHeadBytes() {
     return refuse(400, "MALFORMED_REQUEST", "this is not a request of HTTP/1");
   }
   FillRequest();
-  Handle();
+  try {
+    handler_(shared_from_this());
+  } catch (const std::exception& failure) {
+    LogHttpFailure(failure);
+    WriteWhole(HeadRefusal(500, "INTERNAL", "failed"));
+  }
 }
 
 void HttpConnection::FillRequest() {
   const auto& head = parser_.get();
   const auto target = head.target();
-  const std::string_view whole =
-      WithoutAuthority(std::string_view(target.data(), target.size()));
+  const std::string_view whole = WithoutAuthority({target.data(), target.size()});
   const size_t query = whole.find('?');
   request_.method = ToString(head.method_string());
   request_.path = whole.substr(0, query);
@@ -217,36 +231,23 @@ void HttpConnection::FillRequest() {
   chunked_ = head.version() >= 11;
 }
 
-void HttpConnection::Handle() {
-  try {
-    handler_(shared_from_this());
-  } catch (const std::exception& error) {
-    LogHttpFailure(error);
-    WriteWhole(Refusal(500, "INTERNAL", "INTERNAL", "server_error", "failed"));
-  }
-}
-
-void HttpConnection::ReadBody(int64_t limit, std::function<bool(int64_t bytes)> keep,
-                              std::function<void()> done,
-                              std::function<HttpResponse(int code)> refuse) {
-  BodyEvents given{std::move(keep), std::move(done), std::move(refuse)};
+void HttpConnection::ReadBody(int64_t limit, BodyEvents given) {
   Post([limit, events = std::move(given)](HttpConnection& self) mutable {
     const auto length = self.parser_.content_length();
     if (length && *length > static_cast<uint64_t>(limit)) {
       return self.WriteWhole(events.refuse(413));
     }
     self.parser_.body_limit(static_cast<uint64_t>(limit));
-    // HTTP/1.0 knows nothing of it.
+    // HTTP/1.0 does not have it.
     if (self.chunked_ && self.buffer_.size() == 0 &&
         http::token_list(self.parser_.get()[http::field::expect])
             .exists("100-continue")) {
       return boost::asio::async_write(
           self.socket_, boost::asio::buffer(kContinue.data(), kContinue.size()),
-          [connection = self.shared_from_this(), events = std::move(events)](
-              error_code error, size_t) mutable {
-            if (error) return connection->Close();
-            connection->ContinueBody(std::move(events));
-          });
+          self.OrClose(
+              [events = std::move(events)](HttpConnection& connection, size_t) mutable {
+                connection.ContinueBody(std::move(events));
+              }));
     }
     self.ContinueBody(std::move(events));
   });
@@ -297,7 +298,7 @@ bool HttpConnection::Admit(std::function<void()> gone) {
                             return gone();
                           }
                           self->gone_ = std::move(gone);
-                          // A wait that is over already sees that it is not meant.
+                          // A wait that is over already sees that this is later.
                           self->timer_.expires_at(Time::max());
                           self->Watch();
                         });
@@ -306,13 +307,11 @@ bool HttpConnection::Admit(std::function<void()> gone) {
 
 void HttpConnection::Watch() {
   buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(kReadSize),
-                          [self = shared_from_this()](error_code error, size_t bytes) {
-                            self->dropped_bytes_ += static_cast<int64_t>(bytes);
-                            if (error || self->dropped_bytes_ > kMostDropped)
-                              return self->Close();
-                            self->Watch();
-                          });
+  ReadSome([](HttpConnection& self, size_t bytes) {
+    self.dropped_bytes_ += static_cast<int64_t>(bytes);
+    if (self.dropped_bytes_ > kMostDropped) return self.Close();
+    self.Watch();
+  });
 }
 
 void HttpConnection::SetHead(const HttpResponse& response) {
@@ -341,10 +340,7 @@ void HttpConnection::WriteWhole(const HttpResponse& response) {
   arriving_ = false;
   if (admitted_) CloseUnlessTaken();
   http::async_write(socket_, response_,
-                    [self = shared_from_this()](error_code error, size_t) {
-                      if (error) return self->Close();
-                      self->Linger();
-                    });
+                    OrClose([](HttpConnection& self, size_t) { self.Linger(); }));
 }
 
 void HttpConnection::Begin(HttpResponse head, std::function<void()> written) {
@@ -357,22 +353,22 @@ void HttpConnection::Begin(HttpResponse head, std::function<void()> written) {
     self.serializer_.emplace(self.response_);
     BoundUntaken(self.socket_.native_handle());
     self.CloseUnlessTaken();
-    http::async_write_header(
-        self.socket_, *self.serializer_,
-        [keep = self.shared_from_this()](error_code error, size_t) {
-          if (error || keep->part_.empty()) return keep->OnPartWritten(error, false);
-          keep->Write(std::move(keep->part_));
-        });
+    http::async_write_header(self.socket_, *self.serializer_,
+                             self.OrClose([](HttpConnection& begun, size_t) {
+                               if (begun.part_.empty()) {
+                                 return begun.OnPartWritten(/*last=*/false);
+                               }
+                               begun.Write(std::move(begun.part_));
+                             }));
   });
 }
 
 template <class Buffers>
 void HttpConnection::WritePart(const Buffers& buffers, bool last) {
   CloseUnlessTaken();
-  boost::asio::async_write(socket_, buffers,
-                           [self = shared_from_this(), last](error_code error, size_t) {
-                             self->OnPartWritten(error, last);
-                           });
+  boost::asio::async_write(
+      socket_, buffers,
+      OrClose([last](HttpConnection& self, size_t) { self.OnPartWritten(last); }));
 }
 
 void HttpConnection::Write(std::string part) {
@@ -387,9 +383,8 @@ void HttpConnection::Write(std::string part) {
   });
 }
 
-void HttpConnection::OnPartWritten(error_code error, bool last) {
+void HttpConnection::OnPartWritten(bool last) {
   if (closed_) return;
-  if (error) return Close();
   if (last) return Linger();
   timer_.expires_at(Time::max());
   if (written_) written_();
@@ -424,17 +419,13 @@ void HttpConnection::Linger() {
   socket_.shutdown(Socket::shutdown_send, ignored);
   const Time soon = SteadyClock::now() + kLinger;
   CloseAt(watched ? soon : std::min(time_limit_, soon));
-  // Who was watched still is.
+  // A watched peer still is.
   if (!watched) Drain();
 }
 
 void HttpConnection::Drain() {
   buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(kReadSize),
-                          [self = shared_from_this()](error_code error, size_t) {
-                            if (error) return self->Close();
-                            self->Drain();
-                          });
+  ReadSome([](HttpConnection& self, size_t) { self.Drain(); });
 }
 
 }  // namespace mnemon

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "server/http/http_server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <list>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -17,8 +18,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/listen_address.h"
-#include "base/log.h"
-#include "base/strings.h"
+#include "base/status_macros.h"
 #include "server/http/http_connection.h"
 
 namespace mnemon {
@@ -28,31 +28,17 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr size_t kMaxConnections = 64;
-// Of them, those that keep their place because their requests arrive.
+// Connections that keep their place because their requests arrive.
 constexpr size_t kMostKept = kMaxConnections / 2;
-// When no connection can be accepted, as without a free descriptor.
+// Pause after a failed accept, as without a free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kAnswerPoll{5};
 
-absl::Status HttpFailed(const HttpOptions& options, const std::string& why) {
-  return ListenFailed({.host = options.host, .port = options.port}, "http", why);
-}
-
-// A name may have addresses of both families: IPv4 first, because peers that are given
-// the port only try it.
-std::vector<tcp::endpoint> EndpointsOf(boost::asio::io_context& io,
-                                       const HttpOptions& options, error_code& error) {
-  tcp::resolver resolver(io);
-  const auto found =
-      resolver.resolve(options.host, StrCat(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  std::vector<tcp::endpoint> endpoints;
-  if (error) return endpoints;
-  for (const auto& one : found) endpoints.push_back(one.endpoint());
-  std::stable_partition(endpoints.begin(), endpoints.end(), [](const auto& endpoint) {
-    return endpoint.address().is_v4();
-  });
-  return endpoints;
+bool IsIpv4(const Descriptor& socket) {
+  int family = 0;
+  socklen_t size = sizeof(family);
+  return getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
+         family == AF_INET;
 }
 
 class BeastServer final : public HttpServer {
@@ -68,8 +54,8 @@ class BeastServer final : public HttpServer {
     error_code ignored;
     acceptor_.close(ignored);
     pause_.cancel();
-    // Pending operations hold connections, and what handlers gave these, none of which
-    // may outlast this call: all are closed, so that they end at once.
+    // Pending operations hold connections and their handlers' callbacks, none of which
+    // may outlast this call: closed connections end them at once.
     for (const auto& one : std::exchange(connections_, {})) one->Close();
     io_.restart();
     io_.poll();
@@ -84,19 +70,24 @@ class BeastServer final : public HttpServer {
     return true;
   }
 
-  absl::Status Listen() {
+  // Binds the address and starts the thread.
+  absl::Status Begin() {
+    const ListenAddress address{.host = options_.host, .port = options_.port};
+    MNEMON_ASSIGN_OR_RETURN(ListeningSockets listening, Listen(address, "http"));
+    port_ = listening.port;
+    // A name may have addresses of both families: IPv4 first, because peers that are
+    // given the port only try it.
+    auto chosen = std::ranges::find_if(listening.sockets, IsIpv4);
+    const bool ipv4 = chosen != listening.sockets.end();
+    if (!ipv4) chosen = listening.sockets.begin();
     error_code error;
-    const std::vector<tcp::endpoint> endpoints = EndpointsOf(io_, options_, error);
-    for (const tcp::endpoint& endpoint : endpoints) {
-      error = Bind(endpoint);
-      if (!error) break;
-    }
-    if (error) return HttpFailed(options_, error.message());
-    port_ = acceptor_.local_endpoint().port();
+    acceptor_.assign(ipv4 ? tcp::v4() : tcp::v6(), chosen->get(), error);
+    if (error) return ListenFailed(address, "http", error.message());
+    chosen->Release();
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& failure) {
-      return HttpFailed(options_, failure.what());
+      return ListenFailed(address, "http", failure.what());
     }
     return absl::OkStatus();
   }
@@ -104,23 +95,13 @@ class BeastServer final : public HttpServer {
   int port() const override { return port_; }
 
  private:
-  error_code Bind(const tcp::endpoint& endpoint) {
-    error_code error;
-    acceptor_ = tcp::acceptor(io_);
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-    return error;
-  }
-
   void Run() {
     while (!io_.stopped()) {
       try {
         if (!accepting_) Accept();
         io_.run();
       } catch (const std::exception& error) {
-        // Memory ran out: this peer gets nothing, later ones may.
+        // Memory has run out: this peer gets nothing, later ones may.
         LogHttpFailure(error);
       }
     }
@@ -169,8 +150,7 @@ class BeastServer final : public HttpServer {
       }
     }
     if (waiting.size() < kMaxConnections) return;
-    // As many as keep their place have more bytes than this.
-    int64_t least = 0;
+    int64_t least = 0;  // a connection keeps its place with more bytes than this
     if (arriving.size() > kMostKept) {
       const auto at = arriving.begin() + kMostKept;
       std::nth_element(arriving.begin(), at, arriving.end(), std::greater<>());
@@ -182,7 +162,7 @@ class BeastServer final : public HttpServer {
     (*gives_way)->Close();
   }
 
-  // Constant after Listen.
+  // Constant after Begin.
   const HttpOptions options_;
   const HttpHandler handler_;
   int port_ = 0;
@@ -203,7 +183,7 @@ class BeastServer final : public HttpServer {
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const HttpOptions& options, HttpHandler handler) {
   auto server = std::make_unique<BeastServer>(options, std::move(handler));
-  if (absl::Status status = server->Listen(); !status.ok()) return status;
+  MNEMON_RETURN_IF_ERROR(server->Begin());
   return server;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An HTTP/1.1 server over Boost.Beast: one thread, one handler for all requests.
-// No authentication, no TLS: bind it to a loopback address or a closed network.
+// It has neither authentication nor TLS: bind it to a loopback address or a closed
+// network.
 #pragma once
 
 #include <chrono>
@@ -15,33 +16,30 @@ namespace mnemon {
 struct HttpOptions {
   std::string host;
   int port = 0;  // 0: any free port
-  // A connection's time to send its request and to take the answer.
+  // Time that a connection has to send its request and to take the answer.
   std::chrono::milliseconds timeout{5000};
-  // Of an admitted exchange, the time in which the peer must take what is written: a
-  // part, or the whole response.
+  // Time without progress after which the peer of an admitted exchange counts as gone.
   std::chrono::milliseconds write_timeout{30000};
   int most_admitted = 1024;  // exchanges at once
 };
 
-// A connection carries one request, with a header of at most 16 KiB. Beside those that
-// are admitted at most 64 connections are open: one more closes the oldest, so peers
-// that are silent or slow never keep others out. Up to 32, those of which most has
-// come, keep their place while their requests arrive at the pace of ArrivalPace.
+// A connection carries one request, with a header of at most 16 KiB. At most 64
+// connections are open that are not admitted: one more closes the oldest, so that
+// silent and slow peers never keep others out. Up to 32 of them, those that have sent
+// most, keep their place while their requests arrive at the pace of ArrivalPace.
 class HttpServer {
  public:
-  // Listens and starts the thread. UNAVAILABLE when the address cannot be bound or the
-  // thread cannot be started.
+  // UNAVAILABLE when the address cannot be bound or the thread cannot be started.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpOptions& options,
                                                            HttpHandler handler);
-  // As Stop. REQUIRES: no exchange is held any more.
+  // Stops. REQUIRES: no exchange is held any more.
   virtual ~HttpServer() = default;
 
-  // Closes all connections and joins the thread; no callback comes any more. Not from
+  // Closes all connections and joins the thread; no callback runs afterwards. Not from
   // the handler. Idempotent.
   virtual void Stop() = 0;
 
-  // Waits until no exchange is admitted, because all have their answers: true; at most
-  // `timeout`.
+  // Waits until all admitted exchanges have their answers; false after `timeout`.
   virtual bool AwaitAnswers(std::chrono::milliseconds timeout) = 0;
 
   virtual int port() const = 0;

@@ -2,6 +2,7 @@
 #include "server/http/metrics.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <new>
@@ -16,11 +17,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "server/http/connection_readings.h"
 #include "server/http/histogram.h"
-#include "server/http/process_readings.h"
 #include "server/http/readings.h"
-#include "server/http/store_readings.h"
 
 namespace mnemon {
 namespace {
@@ -32,7 +30,7 @@ using prometheus::Labels;
 constexpr const char* kFailures[] = {"overloaded", "validation", "deadline",
                                      "cancelled",  "draining",   "data_loss",
                                      "internal"};
-// Of requests that name no loaded model; no model can have this name.
+// Stands for requests that name no loaded model; no model can have this name.
 constexpr char kNoModel[] = "(none)";
 
 // Upper bounds of the histograms' buckets.
@@ -70,98 +68,104 @@ const Buckets kMessage = {
 }  // namespace buckets
 
 std::string FailureOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kResourceExhausted:
-      return "overloaded";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "deadline";
-    case absl::StatusCode::kCancelled:
-      return "cancelled";
-    case absl::StatusCode::kUnavailable:
-      return "draining";
-    case absl::StatusCode::kDataLoss:
-      return "data_loss";
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown:
-      return "internal";
-    case absl::StatusCode::kAborted: {
-      // Its caller deleted the session or stopped to read: neither request nor server
-      // is at fault.
-      const auto detail = GetErrorDetail(status);
-      const std::string reason = detail ? detail->reason : "";
-      const bool caller = reason == "SESSION_DELETED" || reason == "CALLER_IDLE";
-      return caller ? "cancelled" : "validation";
-    }
-    default:
-      return "validation";
+  static constexpr std::pair<absl::StatusCode, const char*> kNames[] = {
+      {absl::StatusCode::kResourceExhausted, "overloaded"},
+      {absl::StatusCode::kDeadlineExceeded, "deadline"},
+      {absl::StatusCode::kCancelled, "cancelled"},
+      {absl::StatusCode::kUnavailable, "draining"},
+      {absl::StatusCode::kDataLoss, "data_loss"},
+      {absl::StatusCode::kInternal, "internal"},
+      {absl::StatusCode::kUnknown, "internal"}};
+  for (const auto& [code, name] : kNames) {
+    if (status.code() == code) return name;
   }
+  // The caller deleted the session or stopped reading: neither request nor server is at
+  // fault.
+  const std::string reason = GetErrorDetail(status).value_or(ErrorDetail{}).reason;
+  const bool caller = absl::IsAborted(status) &&
+                      (reason == "SESSION_DELETED" || reason == "CALLER_IDLE");
+  return caller ? "cancelled" : "validation";
 }
 
-std::string NameOf(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kMaxTokens:
-      return "max_tokens";
-    case FinishReason::kStopToken:
-    case FinishReason::kEndToken:
-      return "stop_token";
-    case FinishReason::kStopString:
-      return "stop_string";
-    case FinishReason::kTimeLimit:
-      return "time_limit";
-    case FinishReason::kContextLimit:
-      break;
-  }
-  return "context_limit";
-}
-
-constexpr FinishReason kFinishes[] = {
-    FinishReason::kMaxTokens, FinishReason::kStopToken, FinishReason::kStopString,
-    FinishReason::kContextLimit, FinishReason::kTimeLimit};
+// In the order of FinishReason.
+constexpr const char* kFinishes[] = {"max_tokens",    "stop_token", "stop_string",
+                                     "context_limit", "time_limit", "stop_token"};
 
 // In the order of SessionEvent.
 constexpr const char* kSessionEvents[] = {"create",     "fork",   "rewind",
                                           "checkpoint", "export", "import",
                                           "expire",     "verify", "verify_fail"};
 
-constexpr const char* NameOf(SessionTier tier) {
-  switch (tier) {
-    case SessionTier::kDevice:
-      return "device";
-    case SessionTier::kHost:
-      return "host";
-    case SessionTier::kDisk:
-      return "disk";
-    case SessionTier::kShared:
-      break;
-  }
-  return "shared";
+// In the order of SessionTier.
+constexpr const char* kTierOfState[] = {"device", "host", "disk"};
+
+Labels FromTier(SessionTier tier) {
+  return {{"from_tier", kTierOfState[static_cast<size_t>(tier)]}};
 }
+
+enum ModelHistogram {
+  kFirstToken,
+  kNextToken,
+  kQueue,
+  kPrefill,
+  kDecode,
+  kTotal,
+  kBatch,
+  kStep
+};
+
+struct HistogramForm {
+  const char* name;
+  const char* help;
+  const buckets::Buckets& bounds;
+};
+
+// In the order of ModelHistogram.
+constexpr HistogramForm kModelHistograms[] = {
+    {"mnemon_time_to_first_token_seconds",
+     "Time from the acceptance of a Generate call to its first token.",
+     buckets::kFirstToken},
+    {"mnemon_inter_token_latency_seconds",
+     "Time between two tokens of a Generate call.", buckets::kStep},
+    {"mnemon_request_queue_time_seconds",
+     "Time from the acceptance of a Generate call to its start.", buckets::kRequest},
+    {"mnemon_request_prefill_time_seconds",
+     "Time from the start of a Generate call to its first token.", buckets::kRequest},
+    {"mnemon_request_decode_time_seconds",
+     "Time from the first token of a Generate call to its last.", buckets::kRequest},
+    {"mnemon_e2e_request_latency_seconds",
+     "Time from the acceptance of a Generate call to its end, however it ended.",
+     buckets::kRequest},
+    {"mnemon_batch_size",
+     "Calls of Generate and Score that one step of a model computed together.",
+     buckets::kBatch},
+    {"mnemon_step_duration_seconds", "Time that one step of a model took.",
+     buckets::kStep}};
 
 // The series of one model, made once.
 struct ModelSeries {
   Counter* prompt_tokens;
   Counter* generation_tokens;
   Counter* saved_tokens;
-  std::map<std::string, Counter*> success;  // by finished_reason
+  std::vector<Counter*> success;            // by FinishReason
   std::map<std::string, Counter*> failure;  // by reason
-  Histogram* first_token;
-  Histogram* next_token;
-  Histogram* queue;
-  Histogram* prefill;
-  Histogram* decode;
-  Histogram* total;
-  Histogram* batch;
-  Histogram* step;
+  std::vector<Histogram*> histograms;       // by ModelHistogram
+  void Observe(ModelHistogram which, double value) const {
+    histograms[which]->Observe(value);
+  }
 };
 
 class PrometheusMetrics final : public Metrics {
  public:
   PrometheusMetrics(const std::vector<ModelFacts>& models, const BuildFacts& build) {
+    for (const auto& [name, help, bounds] : kModelHistograms) {
+      histograms_.emplace_back(name, help, bounds);
+    }
     for (const ModelFacts& model : models) series_.push_back(Make(model.name));
     for (const char* event : kSessionEvents) {
       session_series_.push_back(&session_events_.Add({{"event", event}}));
     }
-    restores_.Add({{"from_tier", NameOf(SessionTier::kDisk)}}, buckets::kRestore);
+    restores_.Add(FromTier(SessionTier::kDisk), buckets::kRestore);
     AddGauge("mnemon_build_info", "Version of the running server; the value is 1.",
              {{"version", build.version},
               {"commit", build.commit},
@@ -176,8 +180,8 @@ class PrometheusMetrics final : public Metrics {
 
   void OnStep(size_t model, int64_t sessions, Seconds took) override {
     const ModelSeries& series = series_.at(model);
-    series.batch->Observe(static_cast<double>(sessions));
-    series.step->Observe(took.count());
+    series.Observe(kBatch, static_cast<double>(sessions));
+    series.Observe(kStep, took.count());
   }
 
   void OnRefused(std::optional<size_t> model, const absl::Status& status) override {
@@ -191,7 +195,7 @@ class PrometheusMetrics final : public Metrics {
 
   void OnAdmitted(size_t model, const StartFacts& facts, Seconds queued) override {
     const ModelSeries& series = series_.at(model);
-    series.queue->Observe(queued.count());
+    series.Observe(kQueue, queued.count());
     series.prompt_tokens->Increment(static_cast<double>(facts.prompt_tokens));
     series.saved_tokens->Increment(static_cast<double>(facts.resumed_tokens));
   }
@@ -199,27 +203,27 @@ class PrometheusMetrics final : public Metrics {
   void OnFirstToken(size_t model, Seconds since_taken,
                     Seconds since_admitted) override {
     const ModelSeries& series = series_.at(model);
-    series.first_token->Observe(since_taken.count());
-    series.prefill->Observe(since_admitted.count());
+    series.Observe(kFirstToken, since_taken.count());
+    series.Observe(kPrefill, since_admitted.count());
     series.generation_tokens->Increment();
   }
 
   void OnNextToken(size_t model, Seconds since_last) override {
     const ModelSeries& series = series_.at(model);
-    series.next_token->Observe(since_last.count());
+    series.Observe(kNextToken, since_last.count());
     series.generation_tokens->Increment();
   }
 
   void OnStall(size_t, Seconds stalled) override { stall_.Observe(stalled.count()); }
 
-  // What is not counted for want of memory is missing in the metrics alone.
+  // Without memory, an event is missing in the metrics alone.
   void OnEnded(size_t model, const RequestEnd& end) override try {
     const ModelSeries& series = series_.at(model);
-    series.total->Observe(end.total.count());
-    if (end.decode) series.decode->Observe(end.decode->count());
+    series.Observe(kTotal, end.total.count());
+    if (end.decode) series.Observe(kDecode, end.decode->count());
     if (end.status.ok()) {
       const FinishReason reason = end.finish ? end.finish->reason : FinishReason{};
-      series.success.at(NameOf(reason))->Increment();
+      series.success.at(static_cast<size_t>(reason))->Increment();
     } else {
       series.failure.at(FailureOf(end.status))->Increment();
     }
@@ -234,8 +238,7 @@ class PrometheusMetrics final : public Metrics {
 
   void OnRestored(SessionTier from, Seconds took) override try {
     restored_.Increment();
-    restores_.Add({{"from_tier", NameOf(from)}}, buckets::kRestore)
-        .Observe(took.count());
+    restores_.Add(FromTier(from), buckets::kRestore).Observe(took.count());
   } catch (const std::bad_alloc&) {
   }
 
@@ -266,11 +269,8 @@ class PrometheusMetrics final : public Metrics {
     add(ReadingsOf(connections));
     add(ProcessReadings());
     add(registry_.Collect());
-    for (const HistogramFamily* family :
-         {&first_token_, &next_token_, &queue_, &prefill_, &decode_, &total_, &batch_,
-          &step_, &stalls_}) {
-      add(family->Collect());
-    }
+    for (const HistogramFamily& family : histograms_) add(family.Collect());
+    add(stalls_.Collect());
     return prometheus::TextSerializer().Serialize(families);
   }
 
@@ -283,24 +283,15 @@ class PrometheusMetrics final : public Metrics {
 
   ModelSeries Make(const std::string& model) {
     const Labels labels = {{"model", model}};
-    ModelSeries series = {
-        .prompt_tokens = &prompt_tokens_.Add(labels),
-        .generation_tokens = &generation_tokens_.Add(labels),
-        .saved_tokens = &saved_tokens_.Add(labels),
-        .success = {},
-        .failure = {},
-        .first_token = &first_token_.Add(labels),
-        .next_token = &next_token_.Add(labels),
-        .queue = &queue_.Add(labels),
-        .prefill = &prefill_.Add(labels),
-        .decode = &decode_.Add(labels),
-        .total = &total_.Add(labels),
-        .batch = &batch_.Add(labels),
-        .step = &step_.Add(labels),
-    };
-    for (FinishReason reason : kFinishes) {
-      series.success[NameOf(reason)] =
-          &success_.Add({{"model", model}, {"finished_reason", NameOf(reason)}});
+    ModelSeries series = {.prompt_tokens = &prompt_tokens_.Add(labels),
+                          .generation_tokens = &generation_tokens_.Add(labels),
+                          .saved_tokens = &saved_tokens_.Add(labels)};
+    for (HistogramFamily& family : histograms_) {
+      series.histograms.push_back(&family.Add(labels));
+    }
+    for (const char* reason : kFinishes) {
+      series.success.push_back(
+          &success_.Add({{"model", model}, {"finished_reason", reason}}));
     }
     for (const char* reason : kFailures) {
       series.failure[reason] = &failure_.Add({{"model", model}, {"reason", reason}});
@@ -344,32 +335,6 @@ class PrometheusMetrics final : public Metrics {
       "mnemon_state_restore_duration_seconds",
       "Time in which the state of a session or checkpoint came back into memory, the "
       "wait for its turn included.");
-  HistogramFamily first_token_{
-      "mnemon_time_to_first_token_seconds",
-      "Time from the acceptance of a Generate call to its first token.",
-      buckets::kFirstToken};
-  HistogramFamily next_token_{"mnemon_inter_token_latency_seconds",
-                              "Time between two tokens of a Generate call.",
-                              buckets::kStep};
-  HistogramFamily queue_{"mnemon_request_queue_time_seconds",
-                         "Time from the acceptance of a Generate call to its start.",
-                         buckets::kRequest};
-  HistogramFamily prefill_{"mnemon_request_prefill_time_seconds",
-                           "Time from the start of a Generate call to its first token.",
-                           buckets::kRequest};
-  HistogramFamily decode_{"mnemon_request_decode_time_seconds",
-                          "Time from the first token of a Generate call to its last.",
-                          buckets::kRequest};
-  HistogramFamily total_{
-      "mnemon_e2e_request_latency_seconds",
-      "Time from the acceptance of a Generate call to its end, however it ended.",
-      buckets::kRequest};
-  HistogramFamily batch_{
-      "mnemon_batch_size",
-      "Calls of Generate and Score that one step of a model computed together.",
-      buckets::kBatch};
-  HistogramFamily step_{"mnemon_step_duration_seconds",
-                        "Time that one step of a model took.", buckets::kStep};
   HistogramFamily stalls_{
       "mnemon_stream_stall_seconds",
       "Time that a full stream waited for its reader, recorded when the wait ends.",
@@ -385,8 +350,9 @@ class PrometheusMetrics final : public Metrics {
       NewHistogram("grpc_server_call_received_bytes",
                    "Bytes of all messages received in a gRPC call.");
   // Constant after construction.
-  std::vector<ModelSeries> series_;       // per model
-  std::vector<Counter*> session_series_;  // per SessionEvent
+  std::deque<HistogramFamily> histograms_;  // by ModelHistogram
+  std::vector<ModelSeries> series_;         // per model
+  std::vector<Counter*> session_series_;    // per SessionEvent
 };
 
 }  // namespace

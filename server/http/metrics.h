@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The metrics of a server: counters and histograms that grow as events arrive, and
-// gauges read from the engine and the connections for each page. docs/operations.md
-// lists them all.
+// The metrics of a server: counters and histograms of events, and gauges read from the
+// engine and the connections for each page. docs/operations.md lists them all.
 #pragma once
 
 #include <memory>
@@ -26,11 +25,11 @@ struct BuildFacts {
 // Safe for concurrent use.
 class Metrics : public EngineObserver, public CallObserver {
  public:
-  // Shared as an observer is. Series of `models` exist, at 0, from the start.
+  // The series of `models` exist, at 0, from the start.
   static std::shared_ptr<Metrics> Create(const std::vector<ModelFacts>& models,
                                          const BuildFacts& build);
 
-  // Everything in Prometheus' text format 0.0.4. `process`: why the process takes no
+  // A page in Prometheus' text format 0.0.4. `process`: why the whole process takes no
   // work, or empty.
   virtual std::string Text(const EngineStats& now, const ConnectionCounts& connections,
                            std::string_view process) const = 0;

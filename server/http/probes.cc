@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/http/probes.h"
 
-#include <string_view>
-
 #include "base/strings.h"
 
 namespace mnemon {
@@ -11,21 +9,13 @@ namespace {
 constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kReadyz = "/readyz";
 
-HttpResponse NotFound() {
-  return {.code = 404,
-          .body =
-              "not found: there is /metrics, /healthz, /readyz and "
-              "/readyz/MODEL\n"};
+std::string WhyNotReady(const ModelStats& model, const std::string& process) {
+  return model.ready ? process : std::string(model.unready);
 }
 
-// Of a function of ProbeSources.
-std::string Why(const std::function<std::string()>& source) {
-  return source ? source() : "";
-}
-
-// `why`: the reason of the process.
-std::string WhyNotReady(const ModelStats& model, const std::string& why) {
-  return model.ready ? why : std::string(model.unready);
+HttpResponse Healthy(const std::string& why, const char* healthy) {
+  if (why.empty()) return {.body = healthy};
+  return {.code = 503, .body = why + "\n"};
 }
 
 // Ready while any model is; every model that is not is named.
@@ -45,9 +35,7 @@ HttpResponse ReadinessOf(std::string_view name, const EngineStats& now,
                          const std::string& process) {
   for (const ModelStats& model : now.models) {
     if (model.model != name) continue;
-    const std::string why = WhyNotReady(model, process);
-    if (why.empty()) return {.body = "ready\n"};
-    return {.code = 503, .body = why + "\n"};
+    return Healthy(WhyNotReady(model, process), "ready\n");
   }
   return {.code = 404, .body = "no model of this name is loaded\n"};
 }
@@ -55,26 +43,26 @@ HttpResponse ReadinessOf(std::string_view name, const EngineStats& now,
 }  // namespace
 
 bool IsProbe(std::string_view path) {
-  const bool readyz = path.substr(0, kReadyz.size()) == kReadyz &&
-                      (path.size() == kReadyz.size() || path[kReadyz.size()] == '/');
-  return path == "/metrics" || path == "/healthz" || readyz;
+  return path == "/metrics" || path == "/healthz" || path == kReadyz ||
+         path.starts_with("/readyz/");
 }
 
 HttpResponse AnswerProbe(const ProbeSources& sources, const HttpRequest& request) {
   const std::string_view path = request.path;
-  if (!IsProbe(path)) return NotFound();
+  if (!IsProbe(path)) {
+    return {.code = 404,
+            .body =
+                "not found: there is /metrics, /healthz, /readyz and "
+                "/readyz/MODEL\n"};
+  }
   if (request.method != "GET" && request.method != "HEAD") {
     return {
         .code = 405, .body = "GET or HEAD only\n", .headers = {{"Allow", "GET, HEAD"}}};
   }
-  if (path == "/healthz") {
-    const std::string why = Why(sources.dead);
-    if (why.empty()) return {.body = "ok\n"};
-    return {.code = 503, .body = why + "\n"};
-  }
+  if (path == "/healthz") return Healthy(sources.dead ? sources.dead() : "", "ok\n");
   const EngineStats now = sources.stats();
   if (path == "/metrics") return {.type = kExposition, .body = sources.metrics(now)};
-  const std::string process = Why(sources.unready);
+  const std::string process = sources.unready ? sources.unready() : "";
   if (path == kReadyz) return ReadinessOfAll(now, process);
   return ReadinessOf(path.substr(kReadyz.size() + 1), now, process);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -12,10 +13,10 @@ namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kHttp = "http://";
-// Names that a message repeats.
+// Bytes of a header's name in a message. A name is a token, which needs no escapes.
 constexpr size_t kMostNamed = 40;
 
-// Fields of which a request has one, or none; in lower case.
+// Headers that a request has at most once, in lower case.
 constexpr std::string_view kSingle[] = {
     "host",          "content-length", "transfer-encoding", "content-type", "origin",
     "authorization", "expect",         "content-encoding",  "x-request-id"};
@@ -25,26 +26,15 @@ struct Field {
   std::string_view value;
 };
 
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
 std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return Lower(c); });
-  return lower;
+  return absl::AsciiStrToLower({text.data(), text.size()});
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsAlnum(char c) { return IsDigit(c) || (Lower(c) >= 'a' && Lower(c) <= 'z'); }
-bool IsTokenChar(char c) {
-  return IsAlnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string::npos;
-}
-bool IsControl(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7f;
-}
 bool IsToken(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenChar);
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string::npos;
+  });
 }
 
 std::string_view Trimmed(std::string_view text) {
@@ -58,7 +48,7 @@ bool IsHost(std::string_view text) {
   const size_t end = text.starts_with('[') ? text.find(']') : text.find(':');
   if (text.starts_with('[') && end == std::string_view::npos) return false;
   const auto allowed = [](char c) {
-    return IsAlnum(c) ||
+    return absl::ascii_isalnum(c) ||
            std::string_view("-._~!$&'()*+;=%").find(c) != std::string::npos;
   };
   std::string_view host = text.substr(0, end);
@@ -74,21 +64,17 @@ bool IsHost(std::string_view text) {
     return false;
   }
   if (rest.empty()) return true;
-  return rest.front() == ':' && std::all_of(rest.begin() + 1, rest.end(), IsDigit);
+  return rest.front() == ':' &&
+         std::all_of(rest.begin() + 1, rest.end(), absl::ascii_isdigit);
 }
 
 std::optional<HeadFault> Malformed(std::string message) {
   return HeadFault{.message = std::move(message)};
 }
 
-// Of a name that is a token, which needs no escapes.
-std::string Named(std::string_view name) {
-  return std::string(name.substr(0, kMostNamed));
-}
-
 std::optional<HeadFault> CheckTarget(std::string_view method, std::string_view target,
                                      std::string_view& authority) {
-  if (std::any_of(target.begin(), target.end(), IsControl) ||
+  if (std::any_of(target.begin(), target.end(), absl::ascii_iscntrl) ||
       target.find('#') != std::string_view::npos) {
     return Malformed("the target has a character that no target has");
   }
@@ -141,8 +127,9 @@ std::optional<HeadFault> ReadFields(std::string_view lines,
     }
     const std::string_view value = Trimmed(line.substr(colon + 1));
     if (std::any_of(value.begin(), value.end(),
-                    [](char c) { return IsControl(c) && c != '\t'; })) {
-      return Malformed(StrCat("the header ", Named(name), " has a control character"));
+                    [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
+      return Malformed(StrCat("the header ", name.substr(0, kMostNamed),
+                              " has a control character"));
     }
     fields.push_back({.name = Lower(name), .value = value});
   }
@@ -150,17 +137,15 @@ std::optional<HeadFault> ReadFields(std::string_view lines,
 }
 
 const Field* Find(const std::vector<Field>& fields, std::string_view name) {
-  const auto found = std::find_if(fields.begin(), fields.end(),
-                                  [&](const Field& one) { return one.name == name; });
+  const auto found = std::ranges::find(fields, name, &Field::name);
   return found == fields.end() ? nullptr : &*found;
 }
 
 std::optional<HeadFault> CheckSingle(const std::vector<Field>& fields) {
   for (const std::string_view name : kSingle) {
-    const auto count =
-        std::count_if(fields.begin(), fields.end(),
-                      [&](const Field& one) { return one.name == name; });
-    if (count > 1) return Malformed(StrCat("the header ", name, " is there twice"));
+    if (std::ranges::count(fields, name, &Field::name) > 1) {
+      return Malformed(StrCat("the header ", name, " is there twice"));
+    }
   }
   return {};
 }
@@ -217,7 +202,7 @@ std::optional<HeadFault> CheckLength(const std::vector<Field>& fields, bool old)
   constexpr size_t kMostDigits = 18;
   const std::string_view digits = length->value;
   if (digits.empty() || digits.size() > kMostDigits ||
-      !std::all_of(digits.begin(), digits.end(), IsDigit)) {
+      !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit)) {
     return Malformed("the header Content-Length must be one number");
   }
   return {};
@@ -227,7 +212,7 @@ std::optional<HeadFault> CheckLength(const std::vector<Field>& fields, bool old)
 
 size_t HeadEnd::Find(std::string_view bytes) {
   constexpr std::string_view kEnd = "\r\n\r\n";
-  // A CR may be the last that has come.
+  // The last byte received may be a CR.
   for (; seen_ + 1 < bytes.size(); ++seen_) {
     const char now = bytes[seen_];
     const char next = bytes[seen_ + 1];

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The head of a request of HTTP/1, on its bytes as they came: whether others could read
-// it in another way than this server does.
+// Strict checks of the head of an HTTP/1 request, on its bytes as they came.
 //
-// A parser that is kind to what is almost HTTP lets a proxy and a server disagree where
-// a request ends, which host it names and which page sent it. So each form that RFC
-// 9110 and 9112 do not allow is refused, by name, and some that they only advise
-// against: lists and repetitions of a field that has one value.
+// A parser that accepts what is almost HTTP lets a proxy and a server disagree about
+// where a request ends, which host it names and which page sent it. So each form that
+// RFC 9110 and 9112 do not allow is refused by name, and so are repetitions of headers
+// that have one value, which they only advise against.
 #pragma once
 
 #include <optional>
@@ -20,13 +19,13 @@ struct HeadFault {
   std::string message;  // needs no escapes in JSON
 };
 
-// Finds the end of a head in bytes that come piece by piece.
+// Finds the end of a head that arrives piece by piece.
 class HeadEnd {
  public:
-  // `bytes`: all that have come, those of calls before included. The size of the head,
-  // its empty line included; npos: it is not there yet.
+  // `bytes`: all that have arrived so far. Returns the size of the head, its empty line
+  // included; npos: it is not complete.
   size_t Find(std::string_view bytes);
-  // A line that does not end in CR LF, in what Find has seen before the end.
+  // Find has seen a line that does not end in CR LF.
   bool broken() const { return broken_; }
 
  private:
@@ -34,12 +33,11 @@ class HeadEnd {
   bool broken_ = false;
 };
 
-// Of a whole head, its empty line included; absent: it is one of HTTP/1.0 or 1.1 that
-// can be read in one way.
+// The fault of a whole head, its empty line included; absent: it is a head of HTTP/1.0
+// or 1.1 that can be read in one way only.
 std::optional<HeadFault> CheckHead(std::string_view head);
 
-// A target in absolute form, which CheckHead allows, without scheme and host; others as
-// they are.
+// A target without the scheme and host of its absolute form, which CheckHead allows.
 std::string_view WithoutAuthority(std::string_view target);
 
 }  // namespace mnemon

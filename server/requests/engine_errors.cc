@@ -2,8 +2,8 @@
 #include "server/requests/engine_errors.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +13,8 @@
 namespace mnemon::engine_errors {
 namespace {
 
+using enum absl::StatusCode;
+
 constexpr std::chrono::milliseconds kRetry{1000};
 
 std::chrono::milliseconds RetryAfter(Wait wait) {
@@ -21,59 +23,64 @@ std::chrono::milliseconds RetryAfter(Wait wait) {
   return std::chrono::milliseconds(std::clamp<int64_t>(ms, 20, 60000));
 }
 
+bool HasReason(const std::optional<ErrorDetail>& detail, std::string_view reason) {
+  return detail && detail->reason == reason;
+}
+
+std::string Named(const std::string& session) {
+  return StrCat("session ", Quoted(session));
+}
+
 }  // namespace
 
 absl::Status NotFound(const std::string& id) {
-  return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("session ", Quoted(id), " not found"),
+  return MakeError(kNotFound, StrCat(Named(id), " not found"),
                    {.reason = "SESSION_NOT_FOUND"});
 }
 
 absl::Status Draining() {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   "the server drains and takes no more work",
+  return MakeError(kUnavailable, "the server drains and takes no more work",
                    {.reason = "DRAINING", .retry_after = kRetry});
 }
 
 absl::Status GraceOver() {
-  return MakeError(absl::StatusCode::kUnavailable,
+  return MakeError(kUnavailable,
                    "the server drains, and the grace that calls have is over",
                    {.reason = "DRAINING", .retry_after = kRetry});
 }
 
 absl::Status NoAnswer() {
-  return MakeError(absl::StatusCode::kUnavailable,
+  return MakeError(kUnavailable,
                    "no answer has come in time: what was asked for may still be done",
                    {.reason = "NO_ANSWER", .retry_after = kRetry});
 }
 
 bool IsNoAnswer(const absl::Status& status) {
-  const auto detail = GetErrorDetail(status);
-  return detail && detail->reason == "NO_ANSWER";
+  return HasReason(GetErrorDetail(status), "NO_ANSWER");
 }
 
 absl::Status Cancelled() noexcept try {
   return absl::CancelledError("call cancelled");
 } catch (const std::bad_alloc&) {
-  return absl::Status(absl::StatusCode::kCancelled, "");
+  return absl::Status(kCancelled, "");
 }
 
 absl::Status SessionLimit(int32_t sessions, Wait wait) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
+  return MakeError(kResourceExhausted,
                    StrCat("all ", sessions, " sessions of the model are in use"),
                    {.reason = "SESSION_LIMIT", .retry_after = RetryAfter(wait)});
 }
 
 absl::Status NoStore() {
   return MakeError(
-      absl::StatusCode::kFailedPrecondition,
+      kFailedPrecondition,
       "the server keeps sessions in memory alone: it has no data directory",
       {.reason = "NO_STORE", .field = "durability"});
 }
 
 absl::Status SessionDamaged(const std::string& session, int64_t whole_tokens) {
   return MakeError(
-      absl::StatusCode::kDataLoss,
+      kDataLoss,
       StrCat("what is stored of session ", Quoted(session), " is damaged: its first ",
              whole_tokens,
              " tokens are whole; delete it, or cut it there by "
@@ -83,7 +90,7 @@ absl::Status SessionDamaged(const std::string& session, int64_t whole_tokens) {
 }
 
 absl::Status CheckpointDamaged(const std::string& session, const std::string& id) {
-  return MakeError(absl::StatusCode::kDataLoss,
+  return MakeError(kDataLoss,
                    StrCat("what is stored of checkpoint ", Quoted(id), " of session ",
                           Quoted(session), " is damaged"),
                    {.reason = "CHECKPOINT_DAMAGED",
@@ -91,27 +98,25 @@ absl::Status CheckpointDamaged(const std::string& session, const std::string& id
 }
 
 absl::Status SessionOfOtherModel(const std::string& session, const std::string& model) {
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   StrCat("session ", Quoted(session), " belongs to model ",
-                          Quoted(model), ", which is not loaded as it was"),
+  return MakeError(kFailedPrecondition,
+                   StrCat(Named(session), " belongs to model ", Quoted(model),
+                          ", which is not loaded as it was"),
                    {.reason = "MODEL_FINGERPRINT", .metadata = {{"model", model}}});
 }
 
 absl::Status SessionExpired(const std::string& session) {
-  return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("session ", Quoted(session), " has expired"),
+  return MakeError(kNotFound, StrCat(Named(session), " has expired"),
                    {.reason = "SESSION_EXPIRED"});
 }
 
 absl::Status SessionExists(const std::string& session) {
-  return MakeError(absl::StatusCode::kAlreadyExists,
-                   StrCat("session ", Quoted(session), " exists"),
+  return MakeError(kAlreadyExists, StrCat(Named(session), " exists"),
                    {.reason = "SESSION_EXISTS"});
 }
 
 absl::Status RequestIdReused(const std::string& session) {
   return MakeError(
-      absl::StatusCode::kAlreadyExists,
+      kAlreadyExists,
       StrCat("request_id has made session ", Quoted(session), " from another request"),
       {.reason = "REQUEST_ID_REUSED",
        .field = "request_id",
@@ -119,31 +124,29 @@ absl::Status RequestIdReused(const std::string& session) {
 }
 
 absl::Status RequestRepeated(const std::string& session) {
-  return MakeError(absl::StatusCode::kAlreadyExists,
-                   StrCat("session ", Quoted(session), " has taken this request_id"),
+  return MakeError(kAlreadyExists, StrCat(Named(session), " has taken this request_id"),
                    {.reason = "REQUEST_REPEATED", .field = "request_id"});
 }
 
 absl::Status RequestDiffers(const std::string& session) {
-  return MakeError(absl::StatusCode::kAlreadyExists,
+  return MakeError(kAlreadyExists,
                    StrCat("session ", Quoted(session),
                           " has taken this request_id with another request"),
                    {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
 }
 
 absl::Status RequestUnknown(const std::string& session) {
-  return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("session ", Quoted(session), " knows no such request_id"),
+  return MakeError(kNotFound, StrCat(Named(session), " knows no such request_id"),
                    {.reason = "REQUEST_UNKNOWN", .field = "request_id"});
 }
 
 absl::Status StreamResumed() {
-  return MakeError(absl::StatusCode::kAborted, "another stream has resumed the call",
+  return MakeError(kAborted, "another stream has resumed the call",
                    {.reason = "STREAM_RESUMED"});
 }
 
 absl::Status IndexOutOfRange(int64_t after, int64_t first, int64_t last) {
-  return MakeError(absl::StatusCode::kOutOfRange,
+  return MakeError(kOutOfRange,
                    StrCat("resume_after_index must be -1 or from ", first, " to ", last,
                           ", got ", after),
                    {.reason = "INDEX_OUT_OF_RANGE",
@@ -153,58 +156,52 @@ absl::Status IndexOutOfRange(int64_t after, int64_t first, int64_t last) {
 
 absl::Status TokenCountMismatch(const std::string& session, int64_t expected,
                                 int64_t tokens) {
-  return MakeError(absl::StatusCode::kAborted,
-                   StrCat("session ", Quoted(session), " has ", tokens,
-                          " tokens, not the expected ", expected),
-                   {.reason = "TOKEN_COUNT_MISMATCH",
-                    .field = "expected_token_count",
-                    .metadata = {{"token_count", StrCat(tokens)}}});
+  return MakeError(
+      kAborted,
+      StrCat(Named(session), " has ", tokens, " tokens, not the expected ", expected),
+      {.reason = "TOKEN_COUNT_MISMATCH",
+       .field = "expected_token_count",
+       .metadata = {{"token_count", StrCat(tokens)}}});
 }
 
 absl::Status EtagMismatch(const std::string& session) {
-  return MakeError(
-      absl::StatusCode::kAborted,
-      StrCat("session ", Quoted(session), " has another etag: read it again"),
-      {.reason = "ETAG_MISMATCH", .field = "etag"});
+  return MakeError(kAborted, StrCat(Named(session), " has another etag: read it again"),
+                   {.reason = "ETAG_MISMATCH", .field = "etag"});
 }
 
 absl::Status SessionPaused(const std::string& session) {
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   StrCat("session ", Quoted(session), " is paused"),
+  return MakeError(kFailedPrecondition, StrCat(Named(session), " is paused"),
                    {.reason = "SESSION_PAUSED"});
 }
 
 absl::Status CheckpointExists(const std::string& session, const std::string& id) {
-  return MakeError(
-      absl::StatusCode::kAlreadyExists,
-      StrCat("session ", Quoted(session), " has a checkpoint ", Quoted(id)),
-      {.reason = "CHECKPOINT_EXISTS", .field = "checkpoint_id"});
+  return MakeError(kAlreadyExists,
+                   StrCat(Named(session), " has a checkpoint ", Quoted(id)),
+                   {.reason = "CHECKPOINT_EXISTS", .field = "checkpoint_id"});
 }
 
 absl::Status CheckpointNotFound(const std::string& session, const std::string& id) {
-  return MakeError(
-      absl::StatusCode::kNotFound,
-      StrCat("session ", Quoted(session), " has no checkpoint ", Quoted(id)),
-      {.reason = "CHECKPOINT_NOT_FOUND", .field = "checkpoint_id"});
+  return MakeError(kNotFound, StrCat(Named(session), " has no checkpoint ", Quoted(id)),
+                   {.reason = "CHECKPOINT_NOT_FOUND", .field = "checkpoint_id"});
 }
 
 absl::Status CheckpointLimit(const std::string& session, size_t most) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   StrCat("session ", Quoted(session), " has ", most,
-                          " checkpoints, the most that one can have"),
-                   {.reason = "CHECKPOINT_LIMIT"});
+  return MakeError(
+      kResourceExhausted,
+      StrCat(Named(session), " has ", most, " checkpoints, the most that one can have"),
+      {.reason = "CHECKPOINT_LIMIT"});
 }
 
 absl::Status TransferLimit(int32_t transfers) {
   return MakeError(
-      absl::StatusCode::kResourceExhausted,
+      kResourceExhausted,
       StrCat(transfers, " exports, imports and verifications are under way, the most"),
       {.reason = "TRANSFER_LIMIT", .retry_after = kRetry});
 }
 
 absl::Status BeyondHistory(int64_t position, int64_t tokens, const char* field) {
   return MakeError(
-      absl::StatusCode::kOutOfRange,
+      kOutOfRange,
       StrCat(field, " ", position, " is not within the history of ", tokens, " tokens"),
       {.reason = "BEYOND_HISTORY",
        .field = field,
@@ -212,30 +209,27 @@ absl::Status BeyondHistory(int64_t position, int64_t tokens, const char* field) 
 }
 
 absl::Status SessionBusy(const std::string& session, Wait wait) {
-  return MakeError(absl::StatusCode::kAborted,
-                   StrCat("another call runs on session ", Quoted(session)),
+  return MakeError(kAborted, StrCat("another call runs on session ", Quoted(session)),
                    {.reason = "SESSION_BUSY", .retry_after = RetryAfter(wait)});
 }
 
 absl::Status WrongKind(const std::string& model, const std::string& does) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   StrCat("model ", Quoted(model), " ", does),
+  return MakeError(kUnimplemented, StrCat("model ", Quoted(model), " ", does),
                    {.reason = "MODEL_KIND", .field = "model"});
 }
 
 absl::Status SessionDeleted() {
-  return MakeError(absl::StatusCode::kAborted, "the session was deleted",
-                   {.reason = "SESSION_DELETED"});
+  return MakeError(kAborted, "the session was deleted", {.reason = "SESSION_DELETED"});
 }
 
 absl::Status QueueFull(int64_t queued, Wait wait) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
+  return MakeError(kResourceExhausted,
                    StrCat(queued, " calls are waiting, no more are taken"),
                    {.reason = "QUEUE_FULL", .retry_after = RetryAfter(wait)});
 }
 
 absl::Status DeadlineUnreachable(Wait wait) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
+  return MakeError(kResourceExhausted,
                    "at the present load the call would not end before its deadline",
                    {.reason = "DEADLINE_UNREACHABLE", .retry_after = RetryAfter(wait)});
 }
@@ -243,19 +237,18 @@ absl::Status DeadlineUnreachable(Wait wait) {
 absl::Status NoFreeBlocks(std::optional<Wait> wait) {
   ErrorDetail detail{.reason = "NO_FREE_BLOCKS"};
   if (wait) detail.retry_after = RetryAfter(*wait);
-  return MakeError(absl::StatusCode::kResourceExhausted,
+  return MakeError(kResourceExhausted,
                    "no memory is left for the growing state of sessions",
                    std::move(detail));
 }
 
 bool IsNoFreeBlocks(const absl::Status& status) {
-  const auto detail = GetErrorDetail(status);
-  return detail && detail->reason == "NO_FREE_BLOCKS";
+  return HasReason(GetErrorDetail(status), "NO_FREE_BLOCKS");
 }
 
 bool IsRetryableNoFreeBlocks(const absl::Status& status) {
   const auto detail = GetErrorDetail(status);
-  return detail && detail->reason == "NO_FREE_BLOCKS" && detail->retry_after;
+  return HasReason(detail, "NO_FREE_BLOCKS") && detail->retry_after;
 }
 
 absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes) {
@@ -266,14 +259,13 @@ absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes
 }
 
 absl::Status MemoryLimit() {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   "all memory that the server may take is in use",
+  return MakeError(kResourceExhausted, "all memory that the server may take is in use",
                    {.reason = "MEMORY_LIMIT", .retry_after = kRetry});
 }
 
 absl::Status SessionMemory(int64_t bytes) {
   return MakeError(
-      absl::StatusCode::kResourceExhausted,
+      kResourceExhausted,
       StrCat("sessions and checkpoints take all of the ", bytes,
              " bytes that the server has for them: delete some, or give it more "
              "--memory"),
@@ -281,7 +273,7 @@ absl::Status SessionMemory(int64_t bytes) {
 }
 
 absl::Status CallerIdle(std::chrono::milliseconds idle) {
-  return MakeError(absl::StatusCode::kAborted,
+  return MakeError(kAborted,
                    StrCat("the caller neither read nor sent for ", idle.count(), " ms"),
                    {.reason = "CALLER_IDLE"});
 }
@@ -297,7 +289,7 @@ absl::Status NonFiniteState(const absl::Status& error, const std::string& sessio
 }
 
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context) {
-  return MakeError(absl::StatusCode::kFailedPrecondition,
+  return MakeError(kFailedPrecondition,
                    StrCat("a history of ", tokens, " tokens and a prompt of ", prompt,
                           " exceed the context of ", context),
                    {.reason = "CONTEXT_LIMIT", .field = "prompt"});

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The memory of an engine: accounts by kind under one limit, with shares for what stays
-// when no call runs, and requests to free memory.
+// The memory of an engine: accounts by kind under one limit, and requests to free
+// memory.
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,17 +13,15 @@
 
 namespace mnemon {
 
-// The shares of an engine's memory for what stays when no call runs. The rest is always
-// available to calls, with or without a session. States belong to the rest, because
-// those of idle sessions are evicted for calls.
+// Shares of the memory for what stays when no call runs. The rest is for calls, and for
+// states, because those of idle sessions are evicted for calls.
 struct MemoryShares {
-  // Sessions and their histories: half of `limit`, or less to leave `calls`, but at
-  // least an eighth.
+  // Sessions and histories: half of the limit, less to leave `calls`, at least an
+  // eighth.
   int64_t resting = ByteBudget::kUnlimited;
   // Within `resting`, sessions without their tokens: three quarters.
   int64_t sessions = ByteBudget::kUnlimited;
-  // Within `sessions`, new sessions: seven eighths. The rest is for what existing
-  // sessions remember in addition.
+  // Within `sessions`, new sessions: seven eighths; existing ones remember more.
   int64_t new_sessions = ByteBudget::kUnlimited;
 
   static constexpr MemoryShares Of(int64_t limit, int64_t calls) {
@@ -70,27 +66,5 @@ inline ByteCharge ChargeOf(const std::shared_ptr<EngineMemory>& memory,
   if (memory == nullptr) return {};
   return ByteCharge(std::shared_ptr<ByteAccount>(memory, &(memory.get()->*kind)));
 }
-
-// Functions that free memory on request: one for each model, then others. Constant from
-// the first call on.
-class MemoryGivers {
- public:
-  // Asks for about `bytes`, from any thread. False: there is nothing to free.
-  using Giver = std::function<bool(int64_t bytes)>;
-
-  void Set(std::vector<Giver> givers) { givers_ = std::move(givers); }
-  // Asks all except that of the model `except`. Returns whether any can free something.
-  bool Ask(int64_t bytes, size_t except) const {
-    bool any = false;
-    for (size_t i = 0; i < givers_.size(); ++i) {
-      if (i != except && givers_[i] && givers_[i](bytes)) any = true;
-    }
-    return any;
-  }
-  static constexpr size_t kNone = SIZE_MAX;
-
- private:
-  std::vector<Giver> givers_;
-};
 
 }  // namespace mnemon

@@ -33,21 +33,15 @@ struct EngineOptions {
   std::chrono::milliseconds max_wait{60000};  // estimated wait of a queued call
   int32_t max_tokens = 65536;                 // that one call generates
   int32_t max_prompt_tokens = 1 << 20;
-  // How long the caller may stall a call: by not reading its stream, or by not sending
-  // what is to be scored.
+  // How long a caller may neither read its stream nor send what is to be scored.
   std::chrono::milliseconds idle_timeout{30000};
-  // Default ttl of sessions; absent: max_session_ttl.
-  std::optional<std::chrono::milliseconds> session_ttl;
-  // Longer ttls are lowered to it; absent: no limit.
-  std::optional<std::chrono::milliseconds> max_session_ttl;
+  std::optional<std::chrono::milliseconds> session_ttl;      // default: max_session_ttl
+  std::optional<std::chrono::milliseconds> max_session_ttl;  // lowers longer ones
   PredictLimits predict;
   // Performance.
-  // States of a model in memory, at most: those of running calls and of idle sessions.
-  int64_t state_bytes = int64_t{1} << 30;
-  // Memory of models, sessions and calls without the weights, at most.
-  int64_t memory_bytes = ByteBudget::kUnlimited;
-  // The part of it that idle sessions leave to calls: see MemoryShares.
-  int64_t call_bytes = 0;
+  int64_t state_bytes = int64_t{1} << 30;         // of a model's states in memory
+  int64_t memory_bytes = ByteBudget::kUnlimited;  // of everything except the weights
+  int64_t call_bytes = 0;  // of it, what idle sessions leave to calls: see MemoryShares
   int64_t step_tokens = 256;  // tokens per step, over all calls
   int callback_threads = 2;
   // For sampling: the threads of the decoders' pool, which outlives the engine (null:
@@ -63,9 +57,8 @@ struct EngineOptions {
   SessionStore* store = nullptr;
   // Default durability of sessions if there is a store.
   Durability durability = Durability::kTurn;
-  // When snapshots are written: at the end of a turn, or after about `snapshot_rest`
-  // without a turn if turns follow each other faster; and whenever the history has
-  // grown by `snapshot_tokens` since the last one.
+  // Snapshots are written at the end of a turn, or after about `snapshot_rest` without
+  // one if turns follow each other faster, and after `snapshot_tokens` more tokens.
   std::chrono::milliseconds snapshot_rest{500};
   int64_t snapshot_tokens = 4096;
 };

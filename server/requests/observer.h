@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Observer of an engine's events, for metrics. An engine without an observer measures
-// nothing.
+// Observer of an engine's events, for metrics. An engine without one measures nothing.
 //
 // A "request" is one call that generates. It is taken, is admitted (its prompt is about
 // to be computed), gives tokens and ends; or it is refused, or ends before admission.
@@ -8,9 +7,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "server/requests/request.h"
 
 namespace mnemon {
@@ -64,6 +65,39 @@ class EngineObserver {
   virtual void OnSessionEvent(SessionEvent event) = 0;
   // The state of a session or checkpoint was restored to an arena.
   virtual void OnRestored(SessionTier from, Seconds took) = 0;
+};
+
+// Reports the times of one request to an observer. Without one it does nothing and
+// reads no clock. Now and Stalled are safe for concurrent use; the rest is called by
+// one thread at a time, without a lock.
+class RequestTimer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  RequestTimer() = default;
+  // The request arrives now. Shared, because a stream may outlive its engine.
+  RequestTimer(std::shared_ptr<EngineObserver> observer, const Clock& clock,
+               size_t model);
+
+  void Admitted(const StartFacts& facts);
+  void Token(Time now);
+  void Ended(const absl::Status& status, const std::optional<FinishFacts>& finish);
+
+  // The time, for Stalled.
+  Time Now() const { return observer_ ? clock_->Now() : Time(); }
+  // The stream was full from `since` until now.
+  void Stalled(Time since) const {
+    if (observer_) observer_->OnStall(model_, Now() - since);
+  }
+
+ private:
+  std::shared_ptr<EngineObserver> observer_;
+  const Clock* clock_ = nullptr;
+  size_t model_ = 0;
+  Time taken_;
+  Time admitted_;
+  std::optional<Time> first_token_;
+  Time last_token_;
 };
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests to the engine and their results, as plain values.
+// Requests to the engine and their results, as plain values, and its models.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,14 +29,12 @@ struct LenientText {
   UnknownCharacters unknown = UnknownCharacters::kAsModel;
 };
 
-// Messages for the model's chat template, as JSON: see ParseConversation. For Generate
-// only.
+// Messages for the model's chat template, for Generate only: see ParseConversation.
 struct ConversationText {
   std::string json;
   UnknownCharacters unknown = UnknownCharacters::kAsModel;
 };
 
-// Text, token ids as they are, or messages.
 using Prompt =
     std::variant<std::string, std::vector<int32_t>, LenientText, ConversationText>;
 
@@ -55,12 +54,9 @@ enum class OnDisconnect {
 };
 
 struct GenerateRequest {
-  // Name of a loaded model; may be empty if one is loaded or a session is given.
-  std::string model;
-  // Id of the session to continue; empty: a new state, dropped at the end.
-  std::string session;
-  // Computed first. May be empty if the session has a history.
-  Prompt prompt;
+  std::string model;             // may be empty if one is loaded or a session is given
+  std::string session;           // to continue; empty: a new state, dropped at the end
+  Prompt prompt;                 // may be empty if the session has a history
   RequestedSampling sampling;    // its seed is ignored in favour of `seed`
   std::optional<uint64_t> seed;  // absent: drawn by the engine and reported
   // Use the session's sampling and seed in place of both, if it has any.
@@ -70,31 +66,55 @@ struct GenerateRequest {
   std::optional<int32_t> max_tokens;
   // Generation ends at the first of these, which is delivered and joins the history.
   std::vector<int32_t> stop_tokens;
-  // Do not end at the model's end tokens.
-  bool ignore_end = false;
+  bool ignore_end = false;  // go on after the model's end tokens
   // Generation ends at the first of these in the text, which is left out of the text;
   // its tokens join the history. At most 16, of 1 to 256 bytes, UTF-8. Need a
   // tokenizer.
   std::vector<std::string> stop_strings;
-  // Generation ends when this much time has passed since admission; above 0.
+  // Generation ends so long after admission; above 0.
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
-  // Introspection of each generated token, from the step that computed its logits: the
-  // step of the token before it.
+  // Of each generated token, from the step that computed its logits: that of the token
+  // before it.
   IntrospectionFields introspection;
-  // The caller's deadline. The call is refused if the load is too high to meet it.
+  // The call is refused if the load is too high to meet it.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  // A UUID or empty. Repeating the request with the newest id of its session gives its
-  // stream from the beginning. Without a session and a seed it determines the seed, so
-  // that a repetition gives the same tokens.
+  // A UUID or empty. A repetition with the newest id of the session gives the stream
+  // from the beginning. Without a session and a seed it determines the seed, so that a
+  // repetition gives the same tokens.
   std::string request_id;
   // With session and request_id: resumes the stream of that call after this absolute
-  // index; -1: from its first generated token. Beside these only `model` and `deadline`
-  // are used.
+  // index; -1: from its first generated token. Besides, only `model` and `deadline`
+  // count.
   std::optional<int64_t> resume_after;
-  // Number of tokens that the history must have before the call.
-  std::optional<int64_t> expected_position;
+  std::optional<int64_t> expected_position;  // tokens of the history before the call
   OnDisconnect on_disconnect = OnDisconnect::kPause;
+};
+
+// Sampling parameters of a session, for calls without their own.
+struct SessionSampling {
+  RequestedSampling values;
+  std::optional<uint64_t> seed;  // absent: drawn for each call
+
+  bool operator==(const SessionSampling&) const = default;
+};
+
+// What a call asks for: made once from its request, then constant, and shared by the
+// call, its session and the journal.
+struct CallParams {
+  std::string request_id;            // may be empty
+  std::string request_hash;          // HashOf the request; empty: it cannot be resumed
+  SessionSampling sampling;          // the one in use, with its seed
+  int64_t max_tokens = 0;            // 0: compute the prompt only
+  std::vector<int32_t> stop_tokens;  // sorted
+  std::vector<int32_t> end_tokens;   // of the model, sorted; empty: it goes on
+  std::vector<std::string> stop_strings;
+  std::optional<std::chrono::milliseconds> time_limit;  // from each admission
+  LogprobOptions logprobs;
+  IntrospectionFields introspection;
+  OnDisconnect on_disconnect = OnDisconnect::kPause;
+
+  bool operator==(const CallParams&) const = default;
 };
 
 enum class FinishReason {
@@ -106,7 +126,7 @@ enum class FinishReason {
   kEndToken,
 };
 
-// Facts known at admission; sent with the first message.
+// Known at admission; sent with the first message.
 struct StartFacts {
   int64_t first_index = 0;  // absolute index of the first prompt token of this call
   int64_t prompt_tokens = 0;
@@ -115,13 +135,13 @@ struct StartFacts {
   int64_t resumed_tokens = 0;             // of the history, whose state was kept
 };
 
-// Progress of a long prompt.
+// Tokens of a long prompt.
 struct PromptProgress {
-  int64_t computed = 0;  // tokens
-  int64_t of = 0;        // tokens of the prompt
+  int64_t computed = 0;
+  int64_t of = 0;
 };
 
-// Facts known at the end; sent with the last message.
+// Known at the end; sent with the last message.
 struct FinishFacts {
   FinishReason reason = FinishReason::kMaxTokens;
   std::optional<int32_t> stop_token;       // for kStopToken and kEndToken
@@ -134,25 +154,23 @@ struct FinishFacts {
   bool operator==(const FinishFacts&) const = default;
 };
 
-// Request of Engine::Score. The tokens to score follow in parts.
+// The tokens to score follow in parts.
 struct ScoreRequest {
   std::string model;           // as in GenerateRequest
   std::string session;         // likewise
   CandidateChoice candidates;  // reported with each token; limits as above
-  // Whether the tokens join the session's history: all of them once all scores were
-  // delivered, else none. The call holds the session meanwhile. Without it the session
-  // stays as it is and others may use it.
+  // The tokens join the session's history once all scores were delivered; the call
+  // holds the session until then. Else others may use the session, which stays as it
+  // is.
   bool commit = false;
-  // A UUID or empty; only with a session and `commit`. The id of the session's newest
-  // call scores the same tokens again, from where that call began; they do not join
-  // again.
+  // A UUID or empty; only with a session and `commit`. The newest id of the session
+  // scores the same tokens again, from where that call began; they do not join again.
   std::string request_id;
-  // Number of tokens that the session's history must have.
-  std::optional<int64_t> expected_tokens;
+  std::optional<int64_t> expected_tokens;  // of the session's history
   std::optional<std::chrono::steady_clock::time_point> deadline;  // as above
 };
 
-// Request of Engine::Predict: see Predictor::Input.
+// See Predictor::Input.
 struct PredictRequest {
   std::string model;            // may be empty if one is loaded
   std::vector<int32_t> tokens;  // [B, T]
@@ -173,41 +191,30 @@ struct DetokenizedText {
   std::string text;  // the same with U+FFFD for invalid UTF-8
 };
 
-// kDetached: no call holds the session, and the stream of its newest call can be
-// resumed.
+// kDetached: no call holds the session; the stream of its newest one can be resumed.
 enum class SessionState { kIdle, kQueued, kRunning, kPaused, kDetached };
 
-// What of a session survives a crash. kNone: nothing. kTurn: all turns that ended, and
-// what the kernel still wrote of the last one. kAlways: all that was acknowledged.
+// What survives a crash. kNone: nothing. kTurn: all turns that ended, and what the
+// kernel still wrote of the last one. kAlways: all that was acknowledged.
 enum class Durability { kNone, kTurn, kAlways };
 
-// Where the state of a session is. kDevice: in an arena, ready to run. kHost: in host
-// memory. kDisk: on a disk of this server. kShared: in a store shared by servers.
-enum class SessionTier { kDevice, kHost, kDisk, kShared };
+// Where a state is. kDevice: in an arena, ready to run. kHost: in host memory. kDisk:
+// on a disk of this server.
+enum class SessionTier { kDevice, kHost, kDisk };
 
-// A checkpoint: a point that a session can be rewound to.
 struct CheckpointFacts {
   std::string id;
   int64_t position = 0;  // tokens in the history at that time
   std::chrono::system_clock::time_point create_time;
   int64_t size_bytes = 0;
-  bool automatic = false;
 };
 
-// Sampling parameters of a session, for calls without their own.
-struct SessionSampling {
-  RequestedSampling values;
-  std::optional<uint64_t> seed;  // absent: drawn for each call
-
-  bool operator==(const SessionSampling&) const = default;
-};
-
-// Settings of a session. When it is created an absent member takes the default, or the
-// value of the parent or the snapshot; when it is updated it stays as it is.
+// An absent member takes the default, or the value of the parent or the snapshot, when
+// the session is created; it stays as it is when the session is updated.
 struct SessionSettings {
-  // When the session expires: `ttl` after its last use, or at `expire_time`, used or
-  // not. At most one of the two; lowered to EngineOptions::max_session_ttl from now;
-  // default: EngineOptions::session_ttl.
+  // The session expires `ttl` after its last use, or at `expire_time`, used or not. At
+  // most one of the two; lowered to EngineOptions::max_session_ttl from now; default:
+  // EngineOptions::session_ttl.
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::system_clock::time_point> expire_time;
   std::optional<SessionSampling> sampling;
@@ -221,9 +228,7 @@ struct CreateSessionRequest {
   std::string id;     // empty: the engine draws 128 random bits, in hexadecimal
   std::string model;  // as in GenerateRequest
   SessionSettings settings;
-  // A UUID or empty. Repeating the request returns the session that it created, while
-  // that exists.
-  std::string request_id;
+  std::string request_id;  // a UUID or empty; repeated: the session, while it exists
   // For a session of one conversation, which deletes it: it is not listed, and is kept
   // between turns for longer than a caller may be idle, whatever `settings` say.
   bool hidden = false;
@@ -262,20 +267,18 @@ struct UpdateSessionRequest {
 
 struct ForkSessionRequest {
   std::string session;  // the parent
-  // As in CreateSessionRequest.
-  std::string id;
+  std::string id;       // as in CreateSessionRequest, as the next ones
   SessionSettings settings;
-  // Number of tokens of the history to take over; absent: all, but only up to the last
-  // delivered one while a call runs on the session.
+  // Tokens of the history to take over; absent: all, but while a call runs on the
+  // session only those up to the last delivered one.
   std::optional<int64_t> position;
   std::string request_id;
 };
 
 struct RewindSessionRequest {
   std::string session;
-  // Number of tokens of the history to keep, or the id of a checkpoint.
-  std::variant<int64_t, std::string> target;
-  std::string etag;  // not empty: must be the present one
+  std::variant<int64_t, std::string> target;  // tokens to keep, or id of a checkpoint
+  std::string etag;                           // not empty: must be the present one
 };
 
 struct CheckpointSessionRequest {
@@ -290,7 +293,6 @@ struct ReadHistoryRequest {
   int32_t tokens = 0;            // at most; 0 = 1000, lowered to 4096
 };
 
-// A part of a history.
 struct HistoryPart {
   int64_t first = 0;  // index of tokens[0]
   std::vector<int32_t> tokens;
@@ -349,8 +351,7 @@ struct ModelFacts {
   std::string architecture;
   std::string config_json;
   int64_t vocab = 0;
-  // Tokens a session can compute; absent: no limit.
-  std::optional<int64_t> context_limit;
+  std::optional<int64_t> context_limit;  // tokens of a session; absent: no limit
   bool has_tokenizer = false;
   int64_t parameters = 0;
   int64_t state_bytes_per_session = 0;  // at the context limit, or constant
@@ -359,8 +360,7 @@ struct ModelFacts {
   bool generates = false;               // else it predicts
   IntrospectionFields introspection;    // available for its tokens
   ChatTemplate chat_template;
-  // As in ServedModel.
-  std::shared_ptr<const ChatProgram> chat_program;
+  std::shared_ptr<const ChatProgram> chat_program;  // both as in ServedModel
   absl::Status no_chat_program;
   GenerationDefaults generation;
 
@@ -369,6 +369,18 @@ struct ModelFacts {
     return chat_program != nullptr || !no_chat_program.ok() ||
            chat_template != ChatTemplate{};
   }
+};
+
+// If several models are loaded, a call that names none goes to the one of this name.
+inline constexpr std::string_view kDefaultModel = "default";
+
+// A loaded model: either a decoder, which has sessions, or a predictor. The pointees
+// outlive the engine; `tokenizer`, which may be null, also the streams of its calls.
+struct EngineModel {
+  ModelFacts facts;
+  Decoder* decoder = nullptr;
+  Predictor* predictor = nullptr;
+  const Tokenizer* tokenizer = nullptr;
 };
 
 }  // namespace mnemon

@@ -22,11 +22,6 @@ constexpr int32_t kMaxMostLikely = 20;
 constexpr size_t kMaxCandidateIds = 100;
 constexpr std::chrono::hours kMaxTime{24 * 36525};
 
-absl::Status TooLong(size_t tokens, int64_t limit) {
-  return InvalidField("prompt", StrCat("the prompt has ", tokens, " tokens, at most ",
-                                       limit, " are taken in one call"));
-}
-
 absl::Status CheckTime(const std::string& field,
                        const std::optional<std::chrono::milliseconds>& time) {
   if (!time || (time->count() > 0 && *time <= kMaxTime)) return absl::OkStatus();
@@ -62,11 +57,9 @@ absl::Status CheckSessionId(const std::string& id, const std::string& field) {
 
 absl::Status CheckRequestId(const std::string& id) {
   constexpr std::string_view kForm = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-  bool good = id.size() == kForm.size();
-  for (size_t i = 0; good && i < id.size(); ++i) {
-    const bool digit = std::isxdigit(static_cast<unsigned char>(id[i])) != 0;
-    good = kForm[i] == '-' ? id[i] == '-' : digit;
-  }
+  const bool good = std::ranges::equal(id, kForm, [](unsigned char c, char form) {
+    return form == '-' ? c == '-' : std::isxdigit(c) != 0;
+  });
   if (id.empty() || good) return absl::OkStatus();
   return InvalidField("request_id",
                       StrCat("request_id must be a UUID, got ", Quoted(id)));
@@ -82,6 +75,14 @@ absl::Status CheckToken(int32_t token, size_t index, std::string_view field,
   return InvalidField(StrCat(field, "[", index, "]"),
                       StrCat("token ", token, " at index ", index, " of ", field,
                              " is not in 0..", vocab - 1));
+}
+
+absl::Status CheckTokens(std::span<const int32_t> tokens, std::string_view field,
+                         int64_t vocab) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    MNEMON_RETURN_IF_ERROR(CheckToken(tokens[i], i, field, vocab));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OfField(const absl::Status& status, const std::string& field) {
@@ -105,10 +106,8 @@ absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits)
                         StrCat("at most ", kMaxStopTokens, " stop_token_ids, got ",
                                request.stop_tokens.size()));
   }
-  for (size_t i = 0; i < request.stop_tokens.size(); ++i) {
-    MNEMON_RETURN_IF_ERROR(
-        CheckToken(request.stop_tokens[i], i, "stop_token_ids", limits.vocab));
-  }
+  MNEMON_RETURN_IF_ERROR(
+      CheckTokens(request.stop_tokens, "stop_token_ids", limits.vocab));
   MNEMON_RETURN_IF_ERROR(CheckStopStrings(request.stop_strings));
   MNEMON_RETURN_IF_ERROR(CheckTime("time_limit", request.time_limit));
   return CheckCandidates(request.logprobs.candidates, limits.vocab);
@@ -126,10 +125,7 @@ absl::Status CheckCandidates(const CandidateChoice& choice, int64_t vocab) {
                         StrCat("at most ", kMaxCandidateIds, " candidate_ids, got ",
                                choice.ids.size()));
   }
-  for (size_t i = 0; i < choice.ids.size(); ++i) {
-    MNEMON_RETURN_IF_ERROR(CheckToken(choice.ids[i], i, "candidate_ids", vocab));
-  }
-  return absl::OkStatus();
+  return CheckTokens(choice.ids, "candidate_ids", vocab);
 }
 
 absl::Status NeedsTokenizer(const std::string& field) {
@@ -154,9 +150,6 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
                         "a conversation is taken by Generate and Converse alone");
   }
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
-    if (static_cast<int64_t>(ids->size()) > limits.max_prompt_tokens) {
-      return TooLong(ids->size(), limits.max_prompt_tokens);
-    }
     tokens = *ids;
   } else if (IsText(prompt)) {
     if (!tokenizer) return NeedsTokenizer("prompt");
@@ -166,13 +159,13 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
                        : tokenizer->Encode(std::get<std::string>(prompt));
     if (!encoded.ok()) return OfField(encoded.status(), "prompt");
     tokens = *std::move(encoded);
-    if (static_cast<int64_t>(tokens.size()) > limits.max_prompt_tokens) {
-      return TooLong(tokens.size(), limits.max_prompt_tokens);
-    }
   }
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    MNEMON_RETURN_IF_ERROR(CheckToken(tokens[i], i, "prompt", limits.vocab));
+  if (static_cast<int64_t>(tokens.size()) > limits.max_prompt_tokens) {
+    return InvalidField("prompt",
+                        StrCat("the prompt has ", tokens.size(), " tokens, at most ",
+                               limits.max_prompt_tokens, " are taken in one call"));
   }
+  MNEMON_RETURN_IF_ERROR(CheckTokens(tokens, "prompt", limits.vocab));
   return tokens;
 }
 

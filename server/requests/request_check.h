@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +35,13 @@ struct CallLimits {
 // 0 <= token < V. The error names the element `index` of `field`.
 absl::Status CheckToken(int32_t token, size_t index, std::string_view field,
                         int64_t vocab);
+absl::Status CheckTokens(std::span<const int32_t> tokens, std::string_view field,
+                         int64_t vocab);
 
 // An error of the tokenizer with the name of the request's field.
 absl::Status OfField(const absl::Status& status, const std::string& field);
 
-// Everything except names and prompt.
+// All except names and prompt.
 absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits);
 
 // Fields "top_candidate_count" and "candidate_ids".

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "model/state/state_image.h"
 #include "server/residency/runner_arena.h"
-#include "server/residency/state_blocks.h"
 
 namespace mnemon {
 
@@ -76,8 +75,8 @@ void Residency::Use(const std::shared_ptr<ResidentState>& state, Place place) {
 }
 
 void Residency::SetAside(ResidentState& state) {
-  aside_counts_.bytes += state.state.bytes(*arena_);
-  aside_counts_.promised += BlocksPromised(*arena_, state);
+  aside_bytes_ += state.state.bytes(*arena_);
+  aside_promised_ += BlocksPromised(*arena_, state);
   aside_.splice(aside_.end(), running_, state.at);
   state.place = Place::kAside;
 }
@@ -85,7 +84,7 @@ void Residency::SetAside(ResidentState& state) {
 void Residency::ResumeAside() {
   for (const auto& state : aside_) state->place = Place::kRunning;
   running_.splice(running_.end(), aside_);
-  aside_counts_ = {};
+  aside_bytes_ = aside_promised_ = 0;
 }
 
 void Residency::SetResting(const std::shared_ptr<ResidentState>& state) {
@@ -148,8 +147,7 @@ void Residency::Evict(ResidentState& state) {
   state.state.Rest(*arena_, state.history_size());
   if (!state.state.has_state()) return Drop(state);
   const auto offload = [&] {
-    return state.state.MakeImage(*arena_, arena_->memory(),
-                                 ChargeOf(accounts_, &EngineMemory::images));
+    return state.state.MakeImage(*arena_, ChargeOf(accounts_, &EngineMemory::images));
   };
   absl::Status offloaded = offload();
   while (absl::IsResourceExhausted(offloaded) && !images_.empty()) {
@@ -198,7 +196,7 @@ Residency::Restored Residency::Restore(ResidentState& state, bool others_run) {
   // Read first: blocks that are clean by then are free below.
   const bool waits =
       others_run || unfinished_ || arena_->pools().blocks_recycling() > 0;
-  if (fits && state.state.TakeImage(*arena_, arena_->memory()).ok()) {
+  if (fits && state.state.TakeImage(*arena_).ok()) {
     UpdateBytes(state);
     return Restored::kYes;
   }
@@ -208,7 +206,7 @@ Residency::Restored Residency::Restore(ResidentState& state, bool others_run) {
 void Residency::BringBack(const std::shared_ptr<ResidentState>& state) {
   SlotState& image = state->state;
   if (!image.has_image() || !MakeRoomFor(image.image_computed()) ||
-      !image.TakeImage(*arena_, arena_->memory()).ok()) {
+      !image.TakeImage(*arena_).ok()) {
     return;
   }
   UpdateBytes(*state);
@@ -292,13 +290,13 @@ bool Residency::FixedFit(int64_t bytes) const {
 }
 
 int64_t Residency::PromisedBlocks() const {
-  int64_t promised = planned_.blocks + aside_counts_.promised;
+  int64_t promised = planned_.blocks + aside_promised_;
   for (const auto& state : running_) promised += BlocksPromised(*arena_, *state);
   return promised;
 }
 
 int64_t Residency::SlotBytes() const {
-  int64_t bytes = aside_counts_.bytes;
+  int64_t bytes = aside_bytes_;
   for (const auto& state : running_) bytes += state->state.bytes(*arena_);
   for (const Delivering& one : delivering_) {
     if (one.state != nullptr) bytes += one.state->state.bytes(*arena_);

@@ -2,10 +2,8 @@
 // Which states of one model's sessions are where: in slots, at rest in the arena, as
 // images in the host's memory, or nowhere.
 //
-// Slots: a state has one while its call runs, and while the call delivers unless others
-// need it. States at rest have none.
-//
-// Blocks: those for a whole prompt are reserved when its call is admitted; what grows
+// A state has a slot while its call runs, and while the call delivers unless others
+// need it. Blocks for a whole prompt are reserved when its call is admitted; what grows
 // while tokens are generated is taken step by step.
 //
 // States at rest are evicted when blocks are needed, least recently used first:
@@ -50,52 +48,47 @@ class Residency {
 
   // A call on the state waits for blocks (kStarting) or runs (kRunning).
   void Use(const std::shared_ptr<ResidentState>& state, ResidentState::Place place);
-  // The call waits for its caller: no round looks at the reservation of the state again
+  // The call waits for its caller: no round looks at the reservation of the state
   // before ResumeAside.
   void SetAside(ResidentState& state);
-  // All that are set aside run.
   void ResumeAside();
-  // No call uses the state: it may be evicted, if there is one. Its slot is kept.
+  // No call uses the state, if there is one: it may be evicted. Its slot is kept.
   void SetResting(const std::shared_ptr<ResidentState>& state);
   // The same; the slot is given back, and the state is cut to the history.
   void Rest(const std::shared_ptr<ResidentState>& state);
-  // The call on the state ends: that is on no list, but where it rested already.
+  // The call on the state ends; a state that rested already goes on resting.
   void StopUsing(ResidentState& state);
 
-  // The call on a state that has a slot delivers since `since`: its slot may be taken
-  // from it. Until LeaveSlot, which is called before the state leaves the slot.
+  // The call on a state that has a slot delivers since `since`: the slot may be taken
+  // from it until LeaveSlot, which is called before the state leaves the slot.
   void KeepSlot(ResidentState& state, Time since);
   void LeaveSlot(const ResidentState& state);
-  // Whether a slot is free for a call. Where none is, the call that has delivered
-  // longest gives its own up: its state rests.
+  // Whether a slot is free for a call. If none is, the call that has delivered longest
+  // gives its own up: its state rests.
   bool SlotFree();
 
   // Drops the state, or its image.
   void Drop(ResidentState& state);
-  // Drops all states that are at rest.
   void DropResting();
-  // Evicts the state at rest that was not used for the longest time, although others
-  // hold all of its blocks: those may be at rest, too. False: there is none.
+  // Evicts the least recently used state at rest, although others hold all of its
+  // blocks: those may be at rest, too. False: there is none.
   bool EvictShared();
-  // Frees blocks and images of about as many bytes as Ask was called with since the
-  // last call. False: it was not.
+  // Frees blocks and images of about as many bytes as Ask got since the last call.
+  // False: none.
   bool GiveUpAsked();
 
-  // Has an image restored, or reports why not.
   enum class Restored {
-    kYes,     // there was none, or it is a state again
+    kYes,     // there is no image (any more)
     kWaits,   // there may be room in another round
     kNoRoom,  // there is no room, and no reason to expect some
   };
-  // `others_run`: calls may give blocks back.
+  // Restores the image, if there is one. `others_run`: calls may give blocks back.
   Restored Restore(ResidentState& state, bool others_run);
-
   // Restores the image of a state that no call uses, if there is room for it at once.
   void BringBack(const std::shared_ptr<ResidentState>& state);
 
-  // Evicts until `needed` blocks are free or being recycled, or nothing is left: states
-  // at rest, then those of calls that wait for blocks; not `except`. False: none was
-  // evicted.
+  // Evicts states at rest, then those of calls that wait for blocks, but not `except`,
+  // until `needed` blocks are free or being recycled. False: none was evicted.
   bool MakeRoom(int64_t needed, const ResidentState* except = nullptr);
   // Evicts states at rest until `needed` blocks of fixed entries are free, and until
   // `bytes` fit. False: none was evicted.
@@ -106,19 +99,17 @@ class Residency {
   bool MakeRoomFor(int64_t computed);
 
   // Free blocks that nobody has reserved or planned to take: up to `wanted`, which
-  // memory is put aside for, and perhaps more.
+  // memory is put aside for, and perhaps more. FreeFixed: of fixed entries.
   int64_t FreeBlocks(int64_t wanted);
-  // The same for blocks of fixed entries.
   int64_t FreeFixed(int64_t wanted);
-  // Whether so many bytes of fixed entries more fit, beside the blocks that are
-  // promised.
+  // Whether so many bytes of fixed entries more fit beside the promised blocks.
   bool FixedFit(int64_t bytes) const;
   // BlocksPromised to running states and by the plan.
   int64_t PromisedBlocks() const;
-  // What the plan of the next step takes beside reservations.
+  // What the plan of the next step takes beside reservations, at most.
   struct Planned {
     int64_t blocks = 0;
-    int64_t fixed = 0;  // blocks of fixed entries, at most
+    int64_t fixed = 0;  // blocks of fixed entries
   };
   Planned& planned() { return planned_; }
 
@@ -128,7 +119,7 @@ class Residency {
   int64_t resting_named() const { return resting_named_; }
   void UpdateBytes(ResidentState& state) const;
 
-  // Any thread: about so many bytes are to be given up. False: there are none.
+  // Any thread. About so many bytes are to be given up. False: there are none.
   bool Ask(int64_t bytes);
 
  private:
@@ -137,7 +128,6 @@ class Residency {
   void Unset(ResidentState& state);
   void MoveTo(Place place, const std::shared_ptr<ResidentState>& state);
   ResidentList& ListOf(Place place);
-  // The memory of a state at rest is for others.
   void Evict(ResidentState& state);
   void DropFirstImage();
   void CountDroppable();
@@ -149,13 +139,10 @@ class Residency {
   ResidentList starting_;
   ResidentList running_;
   ResidentList aside_;
-  ResidentList resting_;  // least recently used first
-  ResidentList images_;   // the first one that left is the first
-  struct Aside {
-    int64_t bytes = 0;     // of states that are set aside
-    int64_t promised = 0;  // blocks
-  };
-  Aside aside_counts_;
+  ResidentList resting_;        // least recently used first
+  ResidentList images_;         // the first one that left is the first
+  int64_t aside_bytes_ = 0;     // of states that are set aside
+  int64_t aside_promised_ = 0;  // blocks
   int64_t resting_named_ = 0;
   struct Delivering {
     ResidentState* state = nullptr;

@@ -49,6 +49,7 @@ struct ResidentState {
   // Any thread reads them.
   std::atomic<int64_t> state_bytes = 0;
   std::atomic<int64_t> image_bytes = 0;  // of a state that left a device's memory
+  bool in_memory() const { return state_bytes > 0 || image_bytes > 0; }
 };
 
 }  // namespace mnemon

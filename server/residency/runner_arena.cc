@@ -23,29 +23,8 @@ int64_t StateCapacity(const StateSpec& spec, const EngineOptions& options) {
 }
 
 int32_t MostLent(const EngineOptions& options) {
-  constexpr int32_t kLeast = 512;
-  return std::max(options.running, kLeast);
+  return std::max(options.running, 512);
 }
-
-int32_t SlotsFor(const EngineOptions& options) {
-  return 2 * options.running + MostLent(options) + kTaskSlots;
-}
-
-namespace {
-
-// `full`: bytes of a full session.
-absl::Status CheckRoom(const EngineModel& model, int64_t full, int64_t capacity,
-                       int64_t free) {
-  if (capacity <= free) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      StrCat("model '", model.facts.name, "': states take up to ", capacity,
-             " bytes, and the device has ", free, " left, enough for ", free / full,
-             " full sessions: lower --state-bytes"),
-      {.reason = "DEVICE_MEMORY", .field = "state_bytes"});
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
     const EngineModel& model, const EngineOptions& options, EngineMemory& accounts,
@@ -65,18 +44,56 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
   }
   const int64_t capacity = StateCapacity(spec, options);
   const bool on_host = memory == nullptr;
-  if (const auto free = on_host ? std::nullopt : memory->free_bytes()) {
-    MNEMON_RETURN_IF_ERROR(CheckRoom(model, full, capacity, *free));
+  const auto free = on_host ? std::nullopt : memory->free_bytes();
+  if (free && capacity > *free) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        StrCat("model '", model.facts.name, "': states take up to ", capacity,
+               " bytes, and the device has ", *free, " left, enough for ", *free / full,
+               " full sessions: lower --state-bytes"),
+        {.reason = "DEVICE_MEMORY", .field = "state_bytes"});
   }
   return StateArena::Create(
       spec,
-      {.slots = SlotsFor(options),
+      // Slots follow the calls that run, not the sessions: for each call that may run
+      // one, and one for a call that delivers. One that was never used costs nothing.
+      {.slots = 2 * options.running + MostLent(options) + kTaskSlots,
        .blocks = spec.growing() ? (capacity - spec.bytes_at(0)) / BlockBytes(spec) : 0,
        .bytes = capacity,
        .memory = std::move(memory),
        .recycler = &recycler,
        .account = on_host ? &accounts.state : nullptr,
        .on_clean = std::move(on_clean)});
+}
+
+int64_t BlocksHeld(const StateArena& arena, const ResidentState& state) {
+  if (!arena.spec().growing() || !state.state.has_state()) return 0;
+  return (state.state.bytes(arena) - arena.spec().bytes_at(0)) /
+         BlockBytes(arena.spec());
+}
+
+int64_t BlocksFor(const StateArena& arena, const ResidentState& state, int64_t tokens) {
+  if (!arena.spec().growing()) return 0;
+  int64_t blocks = arena.BlocksNeeded(state.state.slot(), tokens);
+  if (arena.spec().growth() == Growth::kRing) {
+    // Its oldest blocks come back on the way.
+    const int64_t rows = arena.spec().capacity() + 2 * kMostChunk;
+    const int64_t most = (rows + kBlockPositions - 1) / kBlockPositions + 1;
+    blocks = std::min(blocks, std::max<int64_t>(0, most - BlocksHeld(arena, state)));
+  }
+  return blocks;
+}
+
+int64_t BlocksPromised(const StateArena& arena, const ResidentState& state) {
+  // Most calls generate, and have none.
+  if (state.reserved_blocks == 0) return 0;
+  return std::max<int64_t>(0, state.reserved_blocks - BlocksHeld(arena, state));
+}
+
+bool CopiesLastBlock(const StateArena& arena, const ResidentState& state) {
+  // A block that is partly filled has room for a row.
+  return state.state.computed(arena) % kBlockPositions != 0 &&
+         arena.BlocksNeeded(state.state.slot(), 1) > 0;
 }
 
 }  // namespace mnemon

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <utility>
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
@@ -21,8 +20,7 @@ absl::Status SlotState::Acquire(StateArena& arena, int64_t history) {
   return absl::OkStatus();
 }
 
-absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
-                                  ByteCharge charge) try {
+absl::Status SlotState::MakeImage(StateArena& arena, ByteCharge charge) try {
   MNEMON_CHECK(!held() && !whole_.empty());
   auto image = std::make_unique<Image>();
   image->computed = whole_.position();
@@ -33,7 +31,7 @@ absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
   }
   image->numbers.resize(static_cast<size_t>(floats));
   MNEMON_RETURN_IF_ERROR(
-      StateImage::Read(arena.spec(), memory, whole_, image->numbers));
+      StateImage::Read(arena.spec(), arena.memory(), whole_, image->numbers));
   arena.saved().Drop(whole_);
   image_ = std::move(image);
   return absl::OkStatus();
@@ -41,12 +39,12 @@ absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
   return OutOfMemoryError("the states of sessions");
 }
 
-absl::Status SlotState::TakeImage(StateArena& arena, StateMemory& memory) {
+absl::Status SlotState::TakeImage(StateArena& arena) {
   MNEMON_CHECK(has_image() && !has_state());
   SavedState whole;
   MNEMON_RETURN_IF_ERROR(arena.saved().MakeWhole(image_->computed, whole));
   const absl::Status written =
-      StateImage::Write(arena.spec(), memory, image_->numbers, whole);
+      StateImage::Write(arena.spec(), arena.memory(), image_->numbers, whole);
   if (!written.ok()) {
     arena.saved().Drop(whole);
     return written;

@@ -2,19 +2,17 @@
 // The state of one session in an arena, with what a rewind of it needs.
 //
 // Growing entries are cut by truncation. Fixed entries are overwritten, so earlier
-// values ("shadows") of the fixed entries are kept: while tokens can still be taken
-// back, one per kShadowInterval computed tokens, the oldest about that far before the
-// earliest point a cut can reach; while a prompt is computed, the newest of one per
-// PromptInterval tokens, so that a step that fails does not begin again at token 0.
-// Cutting back restores a shadow; the tokens between it and the cut are computed again
-// with the next call. At most kMaxShadows exist at once.
+// values ("shadows") of them are kept: while tokens can still be taken back, one per
+// kShadowInterval computed tokens, the oldest about that far before the earliest point
+// a cut can reach; while a prompt is computed, the newest of one per PromptInterval
+// tokens, so that a step that fails does not begin again at token 0. A cut restores a
+// shadow; the tokens after that are computed again with the next call.
 //
 // From BeginCall until KeepPrompt the state from before the call's prompt is kept too,
 // and RollBackCall returns to it.
 //
-// At rest a state is whole and holds no slot. Where it lies in the memory of a device
-// it may give way to others: then its numbers are kept in the host's memory, as an
-// image.
+// At rest a state is whole and holds no slot. One in the memory of a device may be
+// offloaded to the host's memory, as an image.
 //
 // `kept` below: the tokens of the history that no cut can take away (the prompt and
 // what was delivered). Owned by the thread that owns the arena.
@@ -28,7 +26,6 @@
 #include "absl/status/status.h"
 #include "base/memory/byte_budget.h"
 #include "model/state/arena.h"
-#include "model/state/state_memory.h"
 
 namespace mnemon {
 
@@ -43,20 +40,19 @@ class SlotState {
     return arena.spec().growth() == Growth::kRing ? 64 : 256;
   }
 
-  // A slot.
   bool held() const { return slot_ >= 0; }
   // REQUIRES: held.
   int32_t slot() const { return slot_; }
   // Anything that a call need not compute again.
   bool has_state() const { return held() || !whole_.empty(); }
-  // Brings the state at rest, cut to a history of so many tokens, or a fresh one, into
-  // a slot. No effect when one is held. RESOURCE_EXHAUSTED when none is free.
+  // Brings the state at rest, cut to a history of so many tokens, or a fresh one into a
+  // slot, unless one is held. RESOURCE_EXHAUSTED when none is free.
   absl::Status Acquire(StateArena& arena, int64_t history);
-  // Drops slot and state; no effect when there is neither.
+  // Drops slot and state, if any.
   void Release(StateArena& arena);
 
-  // Back to a fresh state, slot kept: what was computed, and what is kept for
-  // RollBackCall, is gone. REQUIRES: held.
+  // Back to a fresh state in the same slot; RollBackCall cannot be called then.
+  // REQUIRES: held.
   void Reset(StateArena& arena);
 
   // Shares with the empty `whole` the newest state there is that has computed fewer
@@ -77,11 +73,10 @@ class SlotState {
   int64_t image_computed() const { return image_ ? image_->computed : 0; }
   int64_t image_bytes() const { return image_ ? image_->charge.bytes() : 0; }
   // Moves the state at rest to the host's memory, which `charge` counts, or changes
-  // nothing: RESOURCE_EXHAUSTED; UNAVAILABLE, DEVICE_LOST. `memory`: the arena's.
-  // REQUIRES: a state at rest.
-  absl::Status MakeImage(StateArena& arena, StateMemory& memory, ByteCharge charge);
+  // nothing: RESOURCE_EXHAUSTED; UNAVAILABLE, DEVICE_LOST. REQUIRES: a state at rest.
+  absl::Status MakeImage(StateArena& arena, ByteCharge charge);
   // The image becomes the state at rest, or nothing changes. REQUIRES: an image.
-  absl::Status TakeImage(StateArena& arena, StateMemory& memory);
+  absl::Status TakeImage(StateArena& arena);
   void DropImage() { image_.reset(); }
 
   // Computed tokens; 0 without a state.
@@ -94,23 +89,18 @@ class SlotState {
   // Keeps the state from before a call's prompt. RESOURCE_EXHAUSTED when memory runs
   // out; nothing changed then. REQUIRES: held, no call under way.
   absl::Status BeginCall(StateArena& arena);
-  // The call's first token was delivered: its prompt stays. No effect when no state is
-  // kept.
+  // The call's first token was delivered: its prompt stays.
   void KeepPrompt(StateArena& arena);
-  // Back to the state at BeginCall, exactly, which is no longer kept. No effect when
-  // none is kept.
+  // Back to the state at BeginCall, exactly. No effect when that is not kept.
   void RollBackCall(StateArena& arena);
-  // Whether RollBackCall can still be called.
   bool can_roll_back_call() const { return !before_call_.empty(); }
-  // Blocks that are held for RollBackCall.
-  int64_t call_blocks() const { return before_call_.blocks(); }
 
-  // How many of the tokens computed() .. history-1 one segment may take, so that a
-  // shadow falls where one is due. REQUIRES: held, computed() <= history.
+  // Tokens from computed() on that one segment may take, so that a shadow falls where
+  // one is due. REQUIRES: held, computed() <= history.
   int64_t ChunkLimit(const StateArena& arena, int64_t history, int64_t kept) const;
-  // Gives back what no cut can reach any more, nor the RollBack of a step that fails:
-  // shadows and a ring's blocks. `complete`: computed tokens, without those of steps
-  // under way.
+  // Gives back shadows and a ring's blocks that neither a cut nor the RollBack of a
+  // step can reach any more. `complete`: computed tokens without those of steps under
+  // way.
   void ReleaseUnreachable(StateArena& arena, int64_t kept, int64_t complete);
   // Whether BeforeStep would save a shadow, so that the step copies the fixed entries.
   bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
@@ -119,10 +109,10 @@ class SlotState {
   // Makes computed() <= history - 1 (0 for an empty history); at rest as CutAtRest.
   void CutBack(StateArena& arena, int64_t history);
   // CutBack, after which no earlier cut will come and no call is under way; gives the
-  // slot back. No effect when none is held.
+  // slot back, if one is held.
   void Rest(StateArena& arena, int64_t history);
-  // The same of a state at rest, or in a slot that no call uses: drops it where there
-  // is no slot for that, or where what is asked for is no longer there.
+  // The same of a state at rest, or in a slot that no call uses: drops it if there is
+  // no slot for that, or what is asked for is no longer there.
   void CutAtRest(StateArena& arena, int64_t history);
   // After a failed step from `position`, which may have left the state in any
   // condition: back to a valid state at or before `position`. While a call can be

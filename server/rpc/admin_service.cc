@@ -10,7 +10,6 @@
 #include "server/rpc/services.h"
 #include "server/rpc/status_mapping.h"
 #include "server/service/drain.h"
-#include "server/service/guard.h"
 #include "server/service/messages/messages.h"
 #include "server/transport/peer_text.h"
 
@@ -51,8 +50,8 @@ class DrainReactor final : public Unary {
         id_(drain.Join(grace, [this] { Finish(grpc::Status::OK); })) {}
 
   void OnCancel() override {
-    if (drain_.Leave(id_))
-      Finish(ToGrpcStatus(EndOfCaller(*CallerOf(context_)), {}, context_));
+    if (!drain_.Leave(id_)) return;
+    Finish(ToGrpcStatus(EndOfCaller(*CallerOf(context_)), {}, context_));
   }
 
   void OnDone() override { delete this; }
@@ -65,8 +64,11 @@ class DrainReactor final : public Unary {
 
 class AdminService final : public v1::Admin::CallbackService {
  public:
-  AdminService(const Engine& engine, mnemon::Drain& drain, const AdminOptions& options)
-      : engine_(engine), drain_(drain), options_(options) {}
+  AdminService(const Engine& engine, mnemon::Drain& drain, const RpcOptions& options)
+      : engine_(engine),
+        drain_(drain),
+        only_loopback_(options.admin == AdminPeers::kLoopback),
+        grace_(options.grace) {}
 
   Unary* GetLoad(Context* context, const v1::GetLoadRequest*,
                  v1::Load* response) override {
@@ -82,19 +84,21 @@ class AdminService final : public v1::Admin::CallbackService {
     milliseconds grace{};
     const absl::Status status = Guarded([&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(CheckPeer(*context));
-      MNEMON_ASSIGN_OR_RETURN(grace, GraceOf(*request, options_.grace));
+      MNEMON_ASSIGN_OR_RETURN(grace, GraceOf(*request, grace_));
       LogInfo(StrCat("drain, asked for by ", PeerText(context->peer()),
                      ": new work is refused, calls have ", grace.count(), " ms"));
       return absl::OkStatus();
     });
     if (!status.ok()) return Answer(context, [&] { return status; });
-    return MakeReactor<DrainReactor>(context, drain_, context, grace);
+    return MakeReactor(context,
+                       [&] { return new DrainReactor(drain_, context, grace); });
   }
 
  private:
   absl::Status CheckPeer(const Context& context) const {
-    if (!options_.only_loopback) return absl::OkStatus();
-    if (IsLoopback(HostOf(PeerText(context.peer())))) return absl::OkStatus();
+    if (!only_loopback_ || IsLoopback(HostOf(PeerText(context.peer())))) {
+      return absl::OkStatus();
+    }
     return MakeError(absl::StatusCode::kPermissionDenied,
                      "the server takes calls of Admin from loopback alone (--admin)",
                      {.reason = "NOT_LOOPBACK"});
@@ -102,13 +106,14 @@ class AdminService final : public v1::Admin::CallbackService {
 
   const Engine& engine_;
   mnemon::Drain& drain_;
-  const AdminOptions options_;
+  const bool only_loopback_;
+  const milliseconds grace_;  // of a drain that does not say how long
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakeAdminService(const Engine& engine, Drain& drain,
-                                                const AdminOptions& options) {
+                                                const RpcOptions& options) {
   return std::make_unique<AdminService>(engine, drain, options);
 }
 

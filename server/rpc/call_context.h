@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The context of a gRPC call from its arrival to its end: its caller as handlers know
-// it, and its record.
-//
-// An interceptor makes the RpcCall when the call arrives, attaches it to the call's
-// context, where handlers find it, and hands the record to the access log once gRPC
-// releases the call.
+// The context of a gRPC call: its caller as handlers know it, and its record. An
+// interceptor makes the record when the call arrives, attaches it to the context, and
+// hands it to the access log once gRPC releases the call.
 #pragma once
 
 #include <atomic>
@@ -13,29 +10,16 @@
 #include <optional>
 #include <utility>
 
+#include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
-#include <grpcpp/support/server_interceptor.h>
 
 #include "absl/status/status.h"
-#include "server/service/access_log.h"
-#include "server/service/call_progress.h"
+#include "server/service/access_record.h"
 #include "server/service/caller.h"
 #include "server/transport/connection_table.h"
 
 namespace mnemon {
-
-class RpcCall final : public CallProgress {
- public:
-  using CallProgress::CallProgress;
-
-  // Memory for the call's reactor has run out. Needs none.
-  void SetNoReactor() { no_reactor_ = true; }
-  bool no_reactor() const { return no_reactor_; }
-
- private:
-  std::atomic<bool> no_reactor_ = false;
-};
 
 // The caller of a gRPC call. Part of the call's context.
 class RpcCaller final : public UnaryCaller {
@@ -43,23 +27,26 @@ class RpcCaller final : public UnaryCaller {
   explicit RpcCaller(grpc::CallbackServerContext& context) : context_(context) {}
 
   // Before a handler runs. `connection`: null when it has already ended.
-  void Attach(std::shared_ptr<RpcCall> call,
+  void Attach(std::shared_ptr<CallProgress> call,
               std::shared_ptr<const Connection> connection) {
     call_ = std::move(call);
     connection_ = std::move(connection);
   }
-  // Of a unary call: to be finished by Answer.
+  // Of a unary call, for Answer.
   void SetReactor(grpc::ServerUnaryReactor* reactor) { reactor_ = reactor; }
   // Null: nobody watches the call.
   CallEvents* events() const { return events_.get(); }
-  RpcCall* call() const { return call_.get(); }
+  bool attached() const { return call_ != nullptr; }
+  // Memory for the call's reactor has run out. Needs none.
+  void SetNoReactor() { no_reactor_ = true; }
+  bool no_reactor() const { return no_reactor_; }
 
   CallProgress& progress() override { return *call_; }
   std::optional<Time> deadline() const override;
   bool gone() const override { return context_.IsCancelled(); }
   std::shared_ptr<const Connection> connection() const override { return connection_; }
   // What is in flight fails at the transport, and the caller gets a status without
-  // details. A status that the call had is replaced in its record.
+  // details, also in its record.
   std::function<void(const absl::Status&)> CancelFunction() override;
   void Watch(std::shared_ptr<CallEvents> events) override {
     events_ = std::move(events);
@@ -69,24 +56,23 @@ class RpcCaller final : public UnaryCaller {
  private:
   grpc::CallbackServerContext& context_;
   // Constant once a handler runs.
-  std::shared_ptr<RpcCall> call_;
+  std::shared_ptr<CallProgress> call_;
   std::shared_ptr<const Connection> connection_;
   grpc::ServerUnaryReactor* reactor_ = nullptr;
   std::shared_ptr<CallEvents> events_;
+  std::atomic<bool> no_reactor_ = false;
 };
 
 // The caller of `context`; null when the context is null, or belongs to an unknown
 // method. Valid as long as the context.
 RpcCaller* CallerOf(grpc::ServerContextBase* context);
 
-// Makes the contexts that CallerOf needs, for all callback methods of a server.
-std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator();
-
-// For every call: RpcCall, trailer x-request-id, its entries in `access_log` and in the
-// connection of `connections` that it came by. Gives ErrorInfo to errors of gRPC's own
-// that have none: methods that are unknown or unimplemented, messages that cannot be
-// parsed, what health and reflection refuse. Both outlive all calls.
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallInterceptors(const AccessLog& access_log, const ConnectionTable& connections);
+// Makes the calls of a server have what CallerOf needs, the trailer
+// x-request-id, and entries in `access_log` and in the connection of `connections` that
+// they come by. Gives ErrorInfo to errors of gRPC's own that have none: methods that
+// are unknown or unimplemented, messages that cannot be parsed, what health and
+// reflection refuse. Both outlive all calls.
+void AddCallContexts(const AccessLog& access_log, const ConnectionTable& connections,
+                     grpc::ServerBuilder& builder);
 
 }  // namespace mnemon

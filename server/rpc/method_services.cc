@@ -12,151 +12,159 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
-template <class Method>
-Unary* Begin(const CallServices& parts, Context* context, const Method& method,
-             const typename Method::Request* request,
-             typename Method::Response* response) {
-  return MakeReactor<UnaryReactor<Method>>(context, parts, context, method, *request,
-                                           *response);
-}
-
-class GenerationService final : public v1::Generation::CallbackService {
+// What the services have in common. `Base`: a generated service.
+template <class Base>
+class MethodService : public Base {
  public:
-  explicit GenerationService(const CallServices& parts) : parts_(parts) {}
+  explicit MethodService(const CallServices& parts) : parts_(parts) {}
+
+ protected:
+  template <class Method>
+  Unary* Begin(Context* context, const Method& method,
+               const typename Method::Request* request,
+               typename Method::Response* response) {
+    return MakeReactor(context, [&] {
+      return new UnaryReactor<Method>(parts_, context, method, *request, *response);
+    });
+  }
+  // Begins a streaming call; `make` gets its reactor and returns its handler.
+  template <class Reactor, class Make>
+  Reactor* BeginStream(Context* context, const Make& make) {
+    return MakeReactor(context, [&] {
+      auto reactor = std::make_unique<Reactor>(context);
+      reactor->Begin(make(*reactor));
+      return reactor.release();
+    });
+  }
+
+  const CallServices parts_;
+};
+
+class GenerationService final : public MethodService<v1::Generation::CallbackService> {
+ public:
+  using MethodService::MethodService;
 
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       Context* context, const v1::GenerateRequest* request) override {
-    return MakeReactor<ServerStreamReactor<v1::GenerateResponse>>(
-        context, context, [&](auto& reactor) {
+    return BeginStream<ServerStreamReactor<v1::GenerateResponse>>(
+        context, [&](auto& reactor) {
           return MakeGenerateHandler(parts_, *CallerOf(context), *request, reactor);
         });
   }
   grpc::ServerBidiReactor<v1::ConverseRequest, v1::ConverseResponse>* Converse(
       Context* context) override {
-    return MakeReactor<BidiReactor<v1::ConverseRequest, v1::ConverseResponse>>(
-        context, context, [&](auto& reactor) {
+    return BeginStream<BidiReactor<v1::ConverseRequest, v1::ConverseResponse>>(
+        context, [&](auto& reactor) {
           return MakeConverseHandler(parts_, *CallerOf(context), reactor, reactor);
         });
   }
   grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* Score(
       Context* context) override {
-    return MakeReactor<BidiReactor<v1::ScoreRequest, v1::ScoreResponse>>(
-        context, context, [&](auto& reactor) {
+    return BeginStream<BidiReactor<v1::ScoreRequest, v1::ScoreResponse>>(
+        context, [&](auto& reactor) {
           return MakeScoreHandler(parts_, *CallerOf(context), reactor, reactor);
         });
   }
   Unary* Tokenize(Context* context, const v1::TokenizeRequest* request,
                   v1::TokenizeResponse* response) override {
-    return Begin(parts_, context, kTokenize, request, response);
+    return Begin(context, kTokenize, request, response);
   }
   Unary* Detokenize(Context* context, const v1::DetokenizeRequest* request,
                     v1::DetokenizeResponse* response) override {
-    return Begin(parts_, context, kDetokenize, request, response);
+    return Begin(context, kDetokenize, request, response);
   }
   Unary* Predict(Context* context, const v1::PredictRequest* request,
                  v1::PredictResponse* response) override {
-    return Begin(parts_, context, kPredict, request, response);
+    return Begin(context, kPredict, request, response);
   }
-
- private:
-  const CallServices parts_;
 };
 
-class SessionsService final : public v1::Sessions::CallbackService {
+class SessionsService final : public MethodService<v1::Sessions::CallbackService> {
  public:
-  explicit SessionsService(const CallServices& parts) : parts_(parts) {}
+  using MethodService::MethodService;
 
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
-    return Begin(parts_, context, kCreateSession, request, response);
+    return Begin(context, kCreateSession, request, response);
   }
   Unary* GetSession(Context* context, const v1::GetSessionRequest* request,
                     v1::Session* response) override {
-    return Begin(parts_, context, kGetSession, request, response);
+    return Begin(context, kGetSession, request, response);
   }
   Unary* GetSessionHistory(Context* context,
                            const v1::GetSessionHistoryRequest* request,
                            v1::SessionHistory* response) override {
-    return Begin(parts_, context, kGetSessionHistory, request, response);
+    return Begin(context, kGetSessionHistory, request, response);
   }
   Unary* ListSessions(Context* context, const v1::ListSessionsRequest* request,
                       v1::ListSessionsResponse* response) override {
-    return Begin(parts_, context, kListSessions, request, response);
+    return Begin(context, kListSessions, request, response);
   }
   Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest* request,
                        v1::Session* response) override {
-    return Begin(parts_, context, kUpdateSession, request, response);
+    return Begin(context, kUpdateSession, request, response);
   }
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty* response) override {
-    return Begin(parts_, context, kDeleteSession, request, response);
+    return Begin(context, kDeleteSession, request, response);
   }
   Unary* ForkSession(Context* context, const v1::ForkSessionRequest* request,
                      v1::Session* response) override {
-    return Begin(parts_, context, kForkSession, request, response);
+    return Begin(context, kForkSession, request, response);
   }
   Unary* RewindSession(Context* context, const v1::RewindSessionRequest* request,
                        v1::Session* response) override {
-    return Begin(parts_, context, kRewindSession, request, response);
+    return Begin(context, kRewindSession, request, response);
   }
   Unary* CheckpointSession(Context* context,
                            const v1::CheckpointSessionRequest* request,
                            v1::Checkpoint* response) override {
-    return Begin(parts_, context, kCheckpointSession, request, response);
+    return Begin(context, kCheckpointSession, request, response);
   }
   Unary* VerifySession(Context* context, const v1::VerifySessionRequest* request,
                        v1::VerifySessionResponse* response) override {
-    return Begin(parts_, context, kVerifySession, request, response);
+    return Begin(context, kVerifySession, request, response);
   }
   grpc::ServerWriteReactor<v1::ExportSessionResponse>* ExportSession(
       Context* context, const v1::ExportSessionRequest* request) override {
-    return MakeReactor<ServerStreamReactor<v1::ExportSessionResponse>>(
-        context, context, [&](auto& reactor) {
+    return BeginStream<ServerStreamReactor<v1::ExportSessionResponse>>(
+        context, [&](auto& reactor) {
           return MakeExportHandler(parts_, *CallerOf(context), *request, reactor);
         });
   }
   grpc::ServerReadReactor<v1::ImportSessionRequest>* ImportSession(
       Context* context, v1::Session* response) override {
-    return MakeReactor<ClientStreamReactor<v1::ImportSessionRequest>>(
-        context, context, [&](auto& reactor) {
+    return BeginStream<ClientStreamReactor<v1::ImportSessionRequest>>(
+        context, [&](auto& reactor) {
           return MakeImportHandler(parts_, *CallerOf(context), reactor, *response,
                                    reactor);
         });
   }
-
- private:
-  const CallServices parts_;
 };
 
-class ModelsService final : public v1::Models::CallbackService {
+class ModelsService final : public MethodService<v1::Models::CallbackService> {
  public:
-  explicit ModelsService(const CallServices& parts) : parts_(parts) {}
+  using MethodService::MethodService;
 
   Unary* ListModels(Context* context, const v1::ListModelsRequest* request,
                     v1::ListModelsResponse* response) override {
-    return Begin(parts_, context, kListModels, request, response);
+    return Begin(context, kListModels, request, response);
   }
   Unary* GetModel(Context* context, const v1::GetModelRequest* request,
                   v1::Model* response) override {
-    return Begin(parts_, context, kGetModel, request, response);
+    return Begin(context, kGetModel, request, response);
   }
-
- private:
-  const CallServices parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& parts) {
-  return std::make_unique<GenerationService>(parts);
-}
-
-std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& parts) {
-  return std::make_unique<SessionsService>(parts);
-}
-
-std::unique_ptr<grpc::Service> MakeModelsService(const CallServices& parts) {
-  return std::make_unique<ModelsService>(parts);
+std::vector<std::unique_ptr<grpc::Service>> MakeMethodServices(
+    const CallServices& parts) {
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  services.push_back(std::make_unique<GenerationService>(parts));
+  services.push_back(std::make_unique<ModelsService>(parts));
+  services.push_back(std::make_unique<SessionsService>(parts));
+  return services;
 }
 
 }  // namespace mnemon

@@ -8,14 +8,14 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <system_error>
-#include <utility>
 
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
-#include "base/files/descriptor.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -39,51 +39,37 @@ absl::Status Fault(const char* what, int error) {
       StrCat(what, ": ", std::strerror(error)));
 }
 
-// Connects from the address that is connected to, so that the peer that the server will
-// see is known before it accepts.
-class OwnConnection {
- public:
-  OwnConnection(const sockaddr_storage& address, ConnectionTable& table)
-      : address_(address), table_(table) {}
-  ~OwnConnection() {
-    if (!peer_.empty()) table_.StopExpecting(peer_);
+// Connects from the address that is connected to. Tells `expect` the peer that the
+// server will see before it accepts.
+absl::StatusOr<Descriptor> Connect(const sockaddr_storage& address,
+                                   absl::FunctionRef<void(const std::string&)> expect) {
+  Descriptor fd(
+      socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Fault("socket", errno);
+  sockaddr_storage from = address;
+  const uint16_t any = 0;
+  // The port is at the same place in both families.
+  std::memcpy(reinterpret_cast<char*>(&from) + offsetof(sockaddr_in, sin_port), &any,
+              sizeof(any));
+  socklen_t size = SizeOf(from);
+  auto* const raw = reinterpret_cast<sockaddr*>(&from);
+  if (bind(fd.get(), raw, size) != 0 || getsockname(fd.get(), raw, &size) != 0) {
+    return Fault("bind", errno);
   }
-
-  absl::StatusOr<Descriptor> Connect(milliseconds timeout) {
-    Descriptor fd(
-        socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) return Fault("socket", errno);
-    sockaddr_storage from = address_;
-    const uint16_t any = 0;
-    // The port is at the same place in both families.
-    std::memcpy(reinterpret_cast<char*>(&from) + offsetof(sockaddr_in, sin_port), &any,
-                sizeof(any));
-    socklen_t size = SizeOf(from);
-    auto* const raw = reinterpret_cast<sockaddr*>(&from);
-    if (bind(fd.get(), raw, size) != 0 || getsockname(fd.get(), raw, &size) != 0) {
-      return Fault("bind", errno);
-    }
-    peer_ = PeerText(from);
-    table_.Expect(peer_);
-    const auto* const to = reinterpret_cast<const sockaddr*>(&address_);
-    if (connect(fd.get(), to, SizeOf(address_)) == 0) return fd;
-    if (errno != EINPROGRESS) return Fault("connect", errno);
-    pollfd ready = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
-    if (poll(&ready, 1, static_cast<int>(timeout.count())) <= 0) {
-      return absl::UnavailableError("connect: no answer in time");
-    }
-    int error = 0;
-    socklen_t length = sizeof(error);
-    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return Fault("connect", error);
-    return fd;
+  expect(PeerText(from));
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  if (connect(fd.get(), to, SizeOf(address)) == 0) return fd;
+  if (errno != EINPROGRESS) return Fault("connect", errno);
+  pollfd ready = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
+  if (poll(&ready, 1, static_cast<int>(kConnectTimeout.count())) <= 0) {
+    return absl::UnavailableError("connect: no answer in time");
   }
-
- private:
-  const sockaddr_storage& address_;
-  ConnectionTable& table_;
-  std::string peer_;
-};
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return Fault("connect", error);
+  return fd;
+}
 
 }  // namespace
 
@@ -133,8 +119,14 @@ void PortProbe::Run() {
 }
 
 absl::Status PortProbe::Attempt() {
-  OwnConnection own(address_, table_);
-  absl::StatusOr<Descriptor> fd = own.Connect(kConnectTimeout);
+  std::string peer;
+  const absl::Cleanup forget = [&] {
+    if (!peer.empty()) table_.StopExpecting(peer);
+  };
+  absl::StatusOr<Descriptor> fd = Connect(address_, [&](const std::string& own) {
+    peer = own;
+    table_.Expect(peer);
+  });
   if (!fd.ok()) return fd.status();
   grpc::ChannelArguments arguments;
   const std::shared_ptr<grpc::Channel> channel =

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A probe of the server's own port: a thread that connects to it like any client and
-// asks for health. What it finds is the liveness of the server: a process that runs
-// and accepts nothing is not alive.
+// The liveness of a server: a thread connects to its port like any client and asks for
+// health.
 #pragma once
 
 #include <sys/socket.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -27,14 +25,13 @@ class PortProbe {
  public:
   struct Options {
     std::chrono::milliseconds period{1000};
-    // Of one attempt.
-    std::chrono::milliseconds timeout{3000};
-    // Attempts in a row that fail before the server counts as unreachable, and before
-    // each call of `reopen`.
+    std::chrono::milliseconds timeout{3000};  // of one attempt
+    // Failed attempts in a row before the server counts as unreachable, and before each
+    // call of `reopen`.
     int unreachable_after = 3;
     // And before `give_up`; only those count for which there was a descriptor.
     int give_up_after = 60;
-    // Called on the probe's thread.
+    // Called on the probe's thread; may be null.
     std::function<void()> reopen;
     std::function<void(const std::string& why)> give_up;
   };
@@ -44,10 +41,8 @@ class PortProbe {
   static absl::StatusOr<std::unique_ptr<PortProbe>> Start(
       const sockaddr_storage& address, ConnectionTable& table, const Options& options);
   ~PortProbe() { Stop(); }
-  PortProbe(const PortProbe&) = delete;
-  PortProbe& operator=(const PortProbe&) = delete;
 
-  // Breaks off an attempt that is under way, and makes none any more. By one thread.
+  // Breaks off an attempt that is under way; there is none after it. By one thread.
   void Stop();
   // Empty, or why the port cannot be reached. Safe for concurrent use.
   std::string WhyUnreachable() const;
@@ -71,8 +66,7 @@ class PortProbe {
   grpc::ClientContext* attempt_ = nullptr;  // that is under way; guarded by mutex_
   std::string why_;  // of the last failure, once unreachable; guarded by mutex_
 
-  // Owned by the thread: attempts in a row that failed, and of them those that count
-  // for give_up.
+  // Failed attempts in a row, and those of them that count for give_up; of the thread.
   int failures_ = 0;
   int hopeless_ = 0;
 

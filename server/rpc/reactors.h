@@ -14,20 +14,19 @@
 #include "absl/status/status.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status_mapping.h"
-#include "server/service/caller.h"
-#include "server/service/stream_handlers.h"
-#include "server/service/unary_methods.h"
+#include "server/service/methods.h"
 
 namespace mnemon {
 
-// A new Reactor for the call of `context`; null when memory has run out, which the
-// interceptor then answers. REQUIRES: CallerOf(context) is not null.
-template <class Reactor, class... Args>
-Reactor* MakeReactor(grpc::CallbackServerContext* context, Args&&... args) {
+// The reactor that `make` returns for the call of `context`; null when memory has run
+// out, which the interceptor then answers. REQUIRES: CallerOf(context) is not null.
+template <class Make>
+auto MakeReactor(grpc::CallbackServerContext* context, const Make& make)
+    -> decltype(make()) {
   try {
-    return new Reactor(std::forward<Args>(args)...);
+    return make();
   } catch (const std::bad_alloc&) {
-    CallerOf(context)->call()->SetNoReactor();
+    CallerOf(context)->SetNoReactor();
     return nullptr;
   }
 }
@@ -55,11 +54,18 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   RpcCaller& caller_;
 };
 
-// What the reactors of all streaming calls do. `End`: CallEnd, or a class of it. gRPC
-// delivers no event before the constructor has returned, nor behind OnDone.
+// The common part of the reactors of streaming calls. `End`: CallEnd, or a class of it.
+// gRPC delivers no event before the method that makes the reactor has returned, nor
+// after OnDone.
 template <class Base, class End>
 class StreamReactor : public Base, public End {
  public:
+  explicit StreamReactor(grpc::CallbackServerContext* context) : context_(context) {}
+
+  void Begin(std::unique_ptr<StreamHandler> handler) {
+    handler_ = std::move(handler);
+    handler_->Start();
+  }
   void OnCancel() final { handler_->OnGone(); }
   void OnDone() final {
     handler_->OnDone();
@@ -70,77 +76,44 @@ class StreamReactor : public Base, public End {
   }
 
  protected:
-  explicit StreamReactor(grpc::CallbackServerContext* context) : context_(context) {}
-
-  void Begin(std::unique_ptr<StreamHandler> handler) {
-    handler_ = std::move(handler);
-    handler_->Start();
-  }
-  StreamHandler& handler() { return *handler_; }
-  grpc::CallbackServerContext* context() const { return context_; }
-
- private:
   grpc::CallbackServerContext* const context_;
   std::unique_ptr<StreamHandler> handler_;  // constant once the call has begun
 };
 
+// One that sends many responses.
 template <class Base, class Response>
 class WritingReactor : public StreamReactor<Base, ResponseWriter<Response>> {
  public:
+  using StreamReactor<Base, ResponseWriter<Response>>::StreamReactor;
+
   void Write(const Response& message) final { this->StartWrite(&message); }
   void WriteLast(const Response& message, const absl::Status& status,
                  const RequestScope& scope) final {
     this->StartWriteAndFinish(&message, {},
-                              ToGrpcStatus(status, scope, this->context()));
+                              ToGrpcStatus(status, scope, this->context_));
   }
-  void OnWriteDone(bool ok) final { this->handler().OnWritten(ok); }
-
- protected:
-  using StreamReactor<Base, ResponseWriter<Response>>::StreamReactor;
+  void OnWriteDone(bool ok) final { this->handler_->OnWritten(ok); }
 };
 
-// One request, many responses. `make` gets the reactor and returns the handler.
+// One that receives many requests.
+template <class Base, class Request>
+class ReadingReactor : public Base, public RequestReader<Request> {
+ public:
+  using Base::Base;
+
+  void Read(Request& message) final { this->StartRead(&message); }
+  void OnReadDone(bool ok) final { this->handler_->OnRead(ok); }
+};
+
 template <class Response>
-class ServerStreamReactor final
-    : public WritingReactor<grpc::ServerWriteReactor<Response>, Response> {
- public:
-  template <class Make>
-  ServerStreamReactor(grpc::CallbackServerContext* context, const Make& make)
-      : WritingReactor<grpc::ServerWriteReactor<Response>, Response>(context) {
-    this->Begin(make(*this));
-  }
-};
-
-// Many requests, many responses.
+using ServerStreamReactor =
+    WritingReactor<grpc::ServerWriteReactor<Response>, Response>;
 template <class Request, class Response>
-class BidiReactor final
-    : public WritingReactor<grpc::ServerBidiReactor<Request, Response>, Response>,
-      public RequestReader<Request> {
- public:
-  template <class Make>
-  BidiReactor(grpc::CallbackServerContext* context, const Make& make)
-      : WritingReactor<grpc::ServerBidiReactor<Request, Response>, Response>(context) {
-    this->Begin(make(*this));
-  }
-
-  void Read(Request& message) override { this->StartRead(&message); }
-  void OnReadDone(bool ok) override { this->handler().OnRead(ok); }
-};
-
-// Many requests, one response.
+using BidiReactor =
+    ReadingReactor<WritingReactor<grpc::ServerBidiReactor<Request, Response>, Response>,
+                   Request>;
 template <class Request>
-class ClientStreamReactor final
-    : public StreamReactor<grpc::ServerReadReactor<Request>, CallEnd>,
-      public RequestReader<Request> {
- public:
-  template <class Make>
-  ClientStreamReactor(grpc::CallbackServerContext* context, const Make& make)
-      : StreamReactor<grpc::ServerReadReactor<Request>, CallEnd>(context) {
-    this->Begin(make(*this));
-  }
-
-  void Read(Request& message) override { this->StartRead(&message); }
-  void OnReadDone(bool ok) override { this->handler().OnRead(ok); }
-};
+using ClientStreamReactor =
+    ReadingReactor<StreamReactor<grpc::ServerReadReactor<Request>, CallEnd>, Request>;
 
 }  // namespace mnemon

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/reflection.h"
-
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -15,8 +13,8 @@
 #include "base/strings.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/rpc/services.h"
 #include "server/rpc/status_mapping.h"
-#include "server/service/guard.h"
 #include "server/service/messages/messages.h"
 
 namespace mnemon {
@@ -85,65 +83,48 @@ void AnswerExtensions(const std::string& name,
   }
 }
 
-class ReflectionService final : public api::ServerReflection::CallbackService {
- public:
-  explicit ReflectionService(std::vector<std::string> services)
-      : services_(std::move(services)) {
-    for (const auto* message : {grpc::health::v1::HealthCheckRequest::descriptor(),
-                                api::ServerReflectionRequest::descriptor()}) {
-      services_.push_back(message->file()->service(0)->full_name());
-    }
-    std::sort(services_.begin(), services_.end());
+void AnswerRequest(const std::vector<std::string>& services,
+                   const api::ServerReflectionRequest& request,
+                   api::ServerReflectionResponse& response) {
+  response.Clear();
+  response.set_valid_host(request.host());
+  *response.mutable_original_request() = request;
+  switch (request.message_request_case()) {
+    case api::ServerReflectionRequest::kListServices:
+      ReserveMore(services.size(),
+                  *response.mutable_list_services_response()->mutable_service());
+      for (const std::string& name : services) {
+        response.mutable_list_services_response()->add_service()->set_name(name);
+      }
+      return;
+    case api::ServerReflectionRequest::kAllExtensionNumbersOfType:
+      return AnswerExtensions(request.all_extension_numbers_of_type(), response);
+    case api::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
+      return SetError(grpc::StatusCode::INVALID_ARGUMENT, "no message_request",
+                      response);
+    default:
+      break;
   }
-
-  using Reactor = grpc::ServerBidiReactor<api::ServerReflectionRequest,
-                                          api::ServerReflectionResponse>;
-  Reactor* ServerReflectionInfo(grpc::CallbackServerContext* context) override;
-
-  void Answer(const api::ServerReflectionRequest& request,
-              api::ServerReflectionResponse& response) const {
-    response.Clear();
-    response.set_valid_host(request.host());
-    *response.mutable_original_request() = request;
-    switch (request.message_request_case()) {
-      case api::ServerReflectionRequest::kListServices:
-        ReserveMore(services_.size(),
-                    *response.mutable_list_services_response()->mutable_service());
-        for (const std::string& name : services_) {
-          response.mutable_list_services_response()->add_service()->set_name(name);
-        }
-        return;
-      case api::ServerReflectionRequest::kAllExtensionNumbersOfType:
-        return AnswerExtensions(request.all_extension_numbers_of_type(), response);
-      case api::ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
-        return SetError(grpc::StatusCode::INVALID_ARGUMENT, "no message_request",
-                        response);
-      default:
-        break;
-    }
-    const FileDescriptor* file = FindFile(request);
-    if (file == nullptr) {
-      return SetError(grpc::StatusCode::NOT_FOUND, "no such file or symbol", response);
-    }
-    std::set<const FileDescriptor*> added;
-    AddFiles(file, added, *response.mutable_file_descriptor_response());
+  const FileDescriptor* file = FindFile(request);
+  if (file == nullptr) {
+    return SetError(grpc::StatusCode::NOT_FOUND, "no such file or symbol", response);
   }
+  std::set<const FileDescriptor*> added;
+  AddFiles(file, added, *response.mutable_file_descriptor_response());
+}
 
-  bool Enter() { return streams_.fetch_add(1) < kMostStreams; }
-  void Leave() { streams_.fetch_sub(1); }
-
- private:
-  std::vector<std::string> services_;  // constant after construction
-  std::atomic<int> streams_{0};
-};
+using ReflectionStream = grpc::ServerBidiReactor<api::ServerReflectionRequest,
+                                                 api::ServerReflectionResponse>;
 
 // One answer per request, and the next request only when the answer is on its way. gRPC
 // makes its calls one after the other.
-class ReflectionReactor final : public ReflectionService::Reactor {
+class ReflectionReactor final : public ReflectionStream {
  public:
-  ReflectionReactor(ReflectionService& service, grpc::CallbackServerContext* context)
-      : service_(service), context_(context) {
-    if (service_.Enter()) {
+  // `streams`: of all calls.
+  ReflectionReactor(const std::vector<std::string>& services, std::atomic<int>& streams,
+                    grpc::CallbackServerContext* context)
+      : services_(services), streams_(streams), context_(context) {
+    if (streams_.fetch_add(1) < kMostStreams) {
       StartRead(&request_);
     } else {
       End(MakeError(absl::StatusCode::kResourceExhausted,
@@ -155,10 +136,8 @@ class ReflectionReactor final : public ReflectionService::Reactor {
 
   void OnReadDone(bool ok) override {
     if (!ok) return End(absl::OkStatus());
-    const absl::Status answered = Guarded([&] {
-      service_.Answer(request_, response_);
-      return absl::OkStatus();
-    });
+    const absl::Status answered =
+        Guarded([&] { AnswerRequest(services_, request_, response_); });
     if (!answered.ok()) return End(answered);
     StartWrite(&response_);
   }
@@ -169,23 +148,40 @@ class ReflectionReactor final : public ReflectionService::Reactor {
   }
 
   void OnDone() override {
-    service_.Leave();
+    streams_.fetch_sub(1);
     delete this;
   }
 
  private:
   void End(const absl::Status& status) { Finish(ToGrpcStatus(status, {}, context_)); }
 
-  ReflectionService& service_;
+  const std::vector<std::string>& services_;
+  std::atomic<int>& streams_;
   grpc::CallbackServerContext* const context_;
   api::ServerReflectionRequest request_;
   api::ServerReflectionResponse response_;
 };
 
-ReflectionService::Reactor* ReflectionService::ServerReflectionInfo(
-    grpc::CallbackServerContext* context) {
-  return new ReflectionReactor(*this, context);
-}
+class ReflectionService final : public api::ServerReflection::CallbackService {
+ public:
+  explicit ReflectionService(std::vector<std::string> services)
+      : services_(std::move(services)) {
+    for (const auto* message : {grpc::health::v1::HealthCheckRequest::descriptor(),
+                                api::ServerReflectionRequest::descriptor()}) {
+      services_.push_back(message->file()->service(0)->full_name());
+    }
+    std::sort(services_.begin(), services_.end());
+  }
+
+  ReflectionStream* ServerReflectionInfo(
+      grpc::CallbackServerContext* context) override {
+    return new ReflectionReactor(services_, streams_, context);
+  }
+
+ private:
+  std::vector<std::string> services_;  // constant after construction
+  std::atomic<int> streams_{0};
+};
 
 }  // namespace
 

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/server.h"
 
+#include <atomic>
+#include <bit>
 #include <climits>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include "base/error.h"
 #include "base/listen_address.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/rpc/call_context.h"
-#include "server/rpc/library_logs.h"
-#include "server/rpc/reflection.h"
 #include "server/rpc/services.h"
 #include "server/rpc/transport.h"
 
@@ -64,18 +66,13 @@ class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Service& service, const RpcOptions& options)
       : service_(service), unready_(options.unready) {
-    const CallServices& parts = service.parts();
-    services_.push_back(MakeGenerationService(parts));
-    services_.push_back(MakeSessionsService(parts));
-    services_.push_back(MakeModelsService(parts));
+    services_ = MakeMethodServices(service.parts());
     std::vector<std::string> names = {"mnemon.v1.Generation", "mnemon.v1.Models",
                                       "mnemon.v1.Sessions"};
     if (options.admin != AdminPeers::kNone) {
       services_.push_back(
-          MakeAdminService(parts.engine, service.drain(),
-                           {.only_loopback = options.admin == AdminPeers::kLoopback,
-                            .grace = options.grace}));
-      names.insert(names.begin(), "mnemon.v1.Admin");
+          MakeAdminService(service.parts().engine, service.drain(), options));
+      names.push_back("mnemon.v1.Admin");
     }
     if (options.reflection) services_.push_back(MakeReflectionService(names));
   }
@@ -83,7 +80,7 @@ class GrpcServer final : public RpcServer {
   ~GrpcServer() override {
     if (server_ == nullptr) return;
     Shutdown(milliseconds(0));
-    service_.TellOfDrain(nullptr);
+    service_.drain().Tell(nullptr);
   }
 
   absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
@@ -93,18 +90,13 @@ class GrpcServer final : public RpcServer {
     SetChannelArguments(options, builder);
     transport_->AddTo(builder);
     for (const auto& service : services_) builder.RegisterService(service.get());
-    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-        interceptors;
-    interceptors.push_back(
-        MakeCallInterceptors(service_.access_log(), transport_->connections()));
-    builder.SetContextAllocator(MakeContextAllocator());
-    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+    AddCallContexts(service_.access_log(), transport_->connections(), builder);
     // Beyond our own limits, because it ends streams at random.
     builder.SetResourceQuota(grpc::ResourceQuota().Resize(
         static_cast<size_t>(2 * options.max_bytes_in_flight)));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return ListenFailed(address, "listen");
-    service_.TellOfDrain([this] { UpdateReadiness(); });
+    service_.drain().Tell([this] { UpdateReadiness(); });
     return transport_->Start();
   }
 
@@ -187,6 +179,27 @@ absl::Status CheckOptions(const RpcOptions& options) {
   return absl::OkStatus();
 }
 
+constexpr size_t kMaxLine = 300;
+
+// The 1st, 2nd, 4th, 8th ... line of a library: enough to see that and how often.
+void LogSome(std::atomic<uint64_t>& count, std::string_view library,
+             std::string_view text) {
+  const uint64_t n = count.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (!std::has_single_bit(n)) return;
+  LogWarning(StrCat(library, " (message ", n, "): ", text.substr(0, kMaxLine)));
+}
+
+void OnProtobufLog(google::protobuf::LogLevel level, const char*, int,
+                   const std::string& message) {
+  static std::atomic<uint64_t> count{0};
+  if (level >= google::protobuf::LOGLEVEL_WARNING) LogSome(count, "protobuf", message);
+}
+
+void OnGrpcLog(gpr_log_func_args* args) {
+  static std::atomic<uint64_t> count{0};
+  if (args->severity == GPR_LOG_SEVERITY_ERROR) LogSome(count, "gRPC", args->message);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Service& service,
@@ -202,5 +215,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Service& service,
 }
 
 std::string RpcLibraryVersion() { return "gRPC " + grpc::Version(); }
+
+void InstallLibraryLogs() {
+  google::protobuf::SetLogHandler(&OnProtobufLog);
+  gpr_set_log_function(&OnGrpcLog);
+}
 
 }  // namespace mnemon

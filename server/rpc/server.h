@@ -15,56 +15,49 @@
 
 namespace mnemon {
 
-// Whose calls of Admin are taken. Nobody's: the server does not have the service.
+// Whose calls of Admin are taken. kNone: the server does not have the service.
 enum class AdminPeers { kNone, kLoopback, kAll };
 
 struct RpcOptions {
   std::string listen = "127.0.0.1:50051";  // port 0: any free port
   int32_t max_concurrent_streams = 1024;   // per connection
   int64_t max_message_bytes = 4 << 20;     // received
-  // Connections at once; 0: as many as there are descriptors for, at most 32768. Of one
-  // address, half of them.
+  // Connections at once, of one address half of them; 0: as many as there are
+  // descriptors for, at most 32768.
   int32_t max_connections = 0;
-  // Received bytes of calls that have not ended, over all connections; when there are
-  // more, the connection that holds most of them is shut down. Of one connection, a
-  // quarter.
+  // Received bytes of calls that have not ended, of one connection a quarter; beyond
+  // it, the connection that holds most of them is shut down.
   int64_t max_bytes_in_flight = int64_t{512} << 20;
   bool reflection = true;  // grpc.reflection.v1alpha
   AdminPeers admin = AdminPeers::kLoopback;
-  // That calls have to finish in a drain which does not say how long.
-  std::chrono::milliseconds grace{30000};
+  std::chrono::milliseconds grace{30000};  // of a drain that does not say how long
   // Why the process takes no work, whatever its models do; empty: it does. May be null.
   std::function<std::string()> unready;
   // Called, on a thread of the server, when its own port has not answered for a minute
-  // though there were descriptors; may not return. Empty: nothing is done then.
+  // though there were descriptors; need not return. May be null.
   std::function<void(const std::string& why)> on_unreachable;
 };
 
 // Safe for concurrent use, but for the destructor.
 class RpcServer {
  public:
-  // Starts listening. `service` outlives the server.
-  // UNAVAILABLE when the address cannot be bound, INVALID_ARGUMENT when it cannot be
-  // parsed; both name it.
+  // Starts listening. `service` outlives the server. UNAVAILABLE when the address
+  // cannot be bound, INVALID_ARGUMENT when it cannot be parsed; both name it.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Service& service,
                                                           const RpcOptions& options);
-  // Ends open calls at once, as Shutdown without a grace: the engine, too, takes no
-  // more work.
+  // As Shutdown without a grace.
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
   virtual ConnectionCounts connections() const = 0;
-  // Empty, or why clients cannot reach the port, as a probe of it by the server itself
-  // has found: the server then is not alive.
+  // Empty, or why a probe of the port by the server itself fails: it is not alive.
   virtual std::string WhyUnreachable() const = 0;
   // Empty, or why new connections are refused: the server is alive, but not ready.
   virtual std::string WhyNotAccepting() const = 0;
   // Brings the statuses of grpc.health.v1 up to date with Engine::Stats and
-  // RpcOptions::unready. The service
-  // "mnemon.v1.Generation/NAME" is SERVING while the model NAME is ready, and
-  // "mnemon.v1.Generation" while any model is; none is while the port cannot be
-  // reached. The empty service, liveness, is always SERVING: whom it answers has
-  // reached the port. Calls that run go on.
+  // RpcOptions::unready. The service "mnemon.v1.Generation/NAME" is SERVING while the
+  // model NAME is ready, and "mnemon.v1.Generation" while any model is; none is while
+  // the port cannot be reached. The empty service, liveness, is always SERVING.
   virtual void UpdateReadiness() = 0;
   // Begins a drain of the service (drain.h), or shortens the grace of one that goes on,
   // waits until it is done, then closes the port.
@@ -73,5 +66,8 @@ class RpcServer {
 
 // "gRPC 1.51.1"
 std::string RpcLibraryVersion();
+// Routes the log output of protobuf and gRPC to our log, in bounded volume: hostile
+// input makes protobuf write a line per message. Process-wide; idempotent.
+void InstallLibraryLogs();
 
 }  // namespace mnemon

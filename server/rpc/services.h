@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: MIT
-// The services of mnemon.v1 as gRPC calls them, one factory each. Methods that a later
-// version brings are not overridden: gRPC's generated base answers UNIMPLEMENTED, and
-// the interceptor of call_context.h adds the details. What is passed outlives the
-// services.
+// The services of a server as gRPC calls them. Methods that a later version brings are
+// not overridden: gRPC's generated base answers UNIMPLEMENTED, and the interceptor of
+// call_context.h adds the details. What is passed outlives the services.
 #pragma once
 
-#include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <grpcpp/impl/service_type.h>
 
 #include "server/engine/engine.h"
+#include "server/rpc/server.h"
 #include "server/service/call_services.h"
 #include "server/service/drain.h"
 
 namespace mnemon {
 
-std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& parts);
-std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& parts);
-std::unique_ptr<grpc::Service> MakeModelsService(const CallServices& parts);
+// Generation, Models and Sessions.
+std::vector<std::unique_ptr<grpc::Service>> MakeMethodServices(
+    const CallServices& parts);
 
-struct AdminOptions {
-  bool only_loopback = true;  // others are refused: PERMISSION_DENIED, NOT_LOOPBACK
-  std::chrono::milliseconds grace{30000};  // of a drain that does not say how long
-};
+// Admin, for the peers of `options`, with its grace; others are refused with
+// PERMISSION_DENIED, NOT_LOOPBACK.
 std::unique_ptr<grpc::Service> MakeAdminService(const Engine& engine, Drain& drain,
-                                                const AdminOptions& options);
+                                                const RpcOptions& options);
+
+// Server reflection, grpc.reflection.v1alpha: lists `services`, health and reflection,
+// and knows the files of all that is linked. More than a few streams at once are
+// refused with RESOURCE_EXHAUSTED. gRPC's own lists every registered service, even one
+// without methods, not the one for health, and takes a thread per stream.
+std::unique_ptr<grpc::Service> MakeReflectionService(std::vector<std::string> services);
 
 }  // namespace mnemon

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include <google/protobuf/util/time_util.h>
 #include <grpcpp/support/error_details.h>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@ namespace mnemon {
 namespace {
 
 constexpr char kDomain[] = "mnemon.dev";
+
 void AppendVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
   out += static_cast<char>(value);
@@ -98,9 +100,8 @@ void AddCodeDetail(const PublicError& error, google::rpc::Status& out) {
 void AddRetry(std::chrono::milliseconds delay, google::rpc::Status& out,
               grpc::ServerContextBase* context) {
   google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
-  retry.mutable_retry_delay()->set_nanos(
-      static_cast<int32_t>(delay.count() % 1000 * 1000000));
+  *retry.mutable_retry_delay() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(delay.count());
   out.add_details()->PackFrom(retry);
   if (context != nullptr) {
     context->AddTrailingMetadata("grpc-retry-pushback-ms",
@@ -108,7 +109,6 @@ void AddRetry(std::chrono::milliseconds delay, google::rpc::Status& out,
   }
 }
 
-// Of an error.
 grpc::Status Mapped(const absl::Status& status, const RequestScope& scope,
                     grpc::ServerContextBase* context) {
   RpcCaller* const caller = CallerOf(context);

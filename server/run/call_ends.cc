@@ -51,8 +51,7 @@ void CallEnds::End(const std::shared_ptr<Call>& call, absl::Status status,
   RunnerCalls& calls = scope_.calls;
   if (call->steps.under_way.steps > 0) {
     if (call->delivery.end_later) return;
-    call->delivery.end_later.emplace(
-        CallDelivery::Ending{std::move(status), std::move(facts)});
+    call->delivery.end_later = {std::move(status), std::move(facts)};
     ++calls.waiting_ends;
     return;
   }
@@ -79,14 +78,12 @@ void CallEnds::End(const std::shared_ptr<Call>& call, absl::Status status,
       calls.ended_generated.push_back(ended->progress.generated);
     }
   }
-  ended->delivery.ending.emplace(CallDelivery::Ending{status, std::move(facts)});
-  ++calls.endings;
+  SetEnding(*ended, status, std::move(facts));
   SlotState& state = session.in_runner.state;
   StateArena& arena = scope_.states.arena();
   if (ended->stateless() || session.forgotten) {
     scope_.SetOver(*ended);
-    const bool join = ended->commits() && status.ok() && !cancelled;
-    if (join) Join(*ended);
+    if (ended->commits() && status.ok() && !cancelled) Join(*ended);
     if (ended->keeps_state && status.ok()) {
       state.Rest(arena, session.history.size());
       ++scope_.pins;
@@ -120,6 +117,12 @@ void CallEnds::End(const std::shared_ptr<Call>& call, absl::Status status,
   }
 }
 
+void CallEnds::SetEnding(Call& call, absl::Status status,
+                         std::optional<FinishFacts> facts) {
+  call.delivery.ending = {std::move(status), std::move(facts)};
+  ++scope_.calls.endings;
+}
+
 void CallEnds::EndWaiting() {
   RunnerCalls& calls = scope_.calls;
   for (auto next = calls.running.begin();
@@ -134,15 +137,12 @@ void CallEnds::EndWaiting() {
 
 void CallEnds::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   const std::shared_ptr<Session> session = call->session;
-  call->delivery.ending = {.status = std::move(status), .facts = std::nullopt};
-  ++scope_.calls.endings;
+  SetEnding(*call, std::move(status));
   GiveBackPermit(*call);
   scope_.SetOver(*call);
-  if (call->stateless()) {
+  if (call->stateless() || session->forgotten) {
     scope_.states.Drop(session->in_runner);
-    EndCopy(*call);
-  } else if (session->forgotten) {
-    scope_.states.Drop(session->in_runner);
+    if (call->stateless()) EndCopy(*call);
   } else {
     call->delivery.unused = session->history.TakeUnused();
     RememberStream(*scope_.context, *call);
@@ -163,14 +163,11 @@ void CallEnds::EndDelivering(Call& call, const absl::Status& status) {
   call.release_on_end = false;
   const bool taken = KeepsPrompt(call);
   CutToDelivered(call);
-  call.delivery.ending = {.status = ToldOfPrompt(call, status, taken),
-                          .facts = std::nullopt};
-  ++scope_.calls.endings;
+  SetEnding(call, ToldOfPrompt(call, status, taken));
 }
 
 void CallEnds::LeaveConsumer(Call& call, const absl::Status& status) {
-  const absl::Status told = ToldOfPrompt(call, status, /*taken=*/true);
-  if (call.stream->Finish(told, std::nullopt)) scope_.callbacks.Add(call.stream);
+  scope_.Finish(call, ToldOfPrompt(call, status, /*taken=*/true));
   ReleaseEnd(call);
   RememberDelivered(*scope_.context, call);
 }
@@ -178,16 +175,14 @@ void CallEnds::LeaveConsumer(Call& call, const absl::Status& status) {
 void CallEnds::LeaveDelivered(Call& call) {
   scope_.SetOver(call);
   Rest(call.session);
-  store_.Store(call.session, TurnStore::SnapshotTime::kAtRest);
+  StoreTurn(scope_, call.session, /*ends=*/true);
 }
 
 void CallEnds::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
   const bool ended = call->ended_by_consumer();
   if (ended && call->phase == Call::Phase::kOver && !call->delivery.ending) {
     // Its session was removed while it delivered.
-    if (call->stream->Finish(engine_errors::Cancelled(), std::nullopt)) {
-      scope_.callbacks.Add(call->stream);
-    }
+    scope_.Finish(*call, engine_errors::Cancelled());
   }
   if (call->phase == Call::Phase::kRunning && call->runs_on()) {
     return LeaveConsumer(*call, engine_errors::Cancelled());
@@ -198,29 +193,22 @@ void CallEnds::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
     LeaveDelivered(*call);
   } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
     CutToDelivered(*call);
-    if (!ended) return;
-    call->delivery.ending = {.status = engine_errors::Cancelled(),
-                             .facts = std::nullopt};
-    ++scope_.calls.endings;
+    if (ended) SetEnding(*call, engine_errors::Cancelled());
   }
 }
 
 void CallEnds::HandleForgotten(const std::shared_ptr<Session>& session) {
   Call* const holder = session->in_runner.call;
-  DropCheckpoints(*session);
+  // Nobody changes the list of a session that was removed.
+  for (const SessionCheckpoint& checkpoint : session->entry.checkpoints) {
+    scope_.states.Drop(checkpoint.at->in_runner);
+  }
   if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
     return End(holder->shared_from_this(), SessionDeleted());
   }
   // What was generated is still delivered.
   if (holder != nullptr) scope_.SetOver(*holder);
   scope_.states.Drop(session->in_runner);
-}
-
-void CallEnds::DropCheckpoints(const Session& session) {
-  // Nobody changes the list of a session that was removed.
-  for (const SessionCheckpoint& checkpoint : session.entry.checkpoints) {
-    scope_.states.Drop(checkpoint.at->in_runner);
-  }
 }
 
 void CallEnds::EndDue() {
@@ -296,12 +284,9 @@ void CallEnds::GiveWay(Session& session, const std::string& request_id) {
 
 void CallEnds::FinishStream(Call& call) {
   if (!call.delivery.ending) return;
-  const bool held = call.phase == Call::Phase::kDelivering;
-  if (call.stream->Finish(std::move(call.delivery.ending->status),
-                          std::move(call.delivery.ending->facts), held)) {
-    scope_.callbacks.Add(call.stream);
-  }
-  call.delivery.ending.reset();
+  CallDelivery::Ending end = *std::exchange(call.delivery.ending, std::nullopt);
+  scope_.Finish(call, std::move(end.status), std::move(end.facts),
+                /*held=*/call.phase == Call::Phase::kDelivering);
 }
 
 void CallEnds::FinishEnded() {
@@ -339,10 +324,7 @@ void CallEnds::ReleaseEnd(Call& call) {
     }
   }
   constexpr auto kAll = std::numeric_limits<int64_t>::max();
-  if (call.stream->Release(kAll, /*finish=*/true, scope_.round) !=
-      TokenStream::Notice::kNone) {
-    scope_.callbacks.Add(call.stream);
-  }
+  scope_.Notify(call, call.stream->Release(kAll, /*finish=*/true, scope_.round));
 }
 
 void CallEnds::CutToDelivered(Call& call) {
@@ -350,10 +332,10 @@ void CallEnds::CutToDelivered(Call& call) {
   const bool taken = KeepsPrompt(call);
   if (!taken) {
     RollBack(call);
-  } else if (!call.cut_keeps_all()) {
-    session.history.Cut(std::min(session.history.size(), call.cut_size()));
-  }
-  if (taken) {
+  } else {
+    if (!call.cut_keeps_all()) {
+      session.history.Cut(std::min(session.history.size(), call.cut_size()));
+    }
     session.in_runner.state.CutBack(scope_.states.arena(), session.history.size());
   }
   if (call.ended_by_consumer() && call.resume.record) {
@@ -418,7 +400,7 @@ void CallEnds::Release(Call& call, bool taken) {
   call.delivery.unused = session->history.TakeUnused();
   Rest(session);
   scope_.context->directory.calls().Release(*session, taken);
-  if (taken) store_.Store(session, TurnStore::SnapshotTime::kAtRest);
+  if (taken) StoreTurn(scope_, session, /*ends=*/true);
 }
 
 void CallEnds::Rest(const std::shared_ptr<Session>& session) {

@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "server/requests/engine_errors.h"
 #include "server/residency/runner_arena.h"
-#include "server/residency/state_blocks.h"
 #include "server/sessions/session_journal.h"
 
 namespace mnemon {
@@ -55,19 +54,15 @@ void CallStarts::EndDue() {
       ends_.EndStarting(call, CatchOutOfMemory({}, engine_errors::SessionDeleted));
     } else if (call->stream->cancelled()) {
       ends_.EndStarting(call, engine_errors::Cancelled());
-    } else if (absl::Status late = CheckDeadline(*call); !late.ok()) {
-      ends_.EndStarting(call, std::move(late));
+    } else if (call->deadline && scope_.calls.AnyRuns()) {
+      // As in AdmissionQueue: a call that runs alone is never too late.
+      const auto wait = inbox_.WaitOfLateStart(*call);
+      if (!wait) continue;
+      ends_.EndStarting(call, CatchOutOfMemory({}, [&] {
+                          return engine_errors::DeadlineUnreachable(*wait);
+                        }));
     }
   }
-}
-
-absl::Status CallStarts::CheckDeadline(const Call& call) const {
-  // As in AdmissionQueue: a call that runs alone is never too late.
-  if (!call.deadline || !scope_.calls.AnyRuns()) return absl::OkStatus();
-  const auto wait = inbox_.WaitOfLateStart(call);
-  if (!wait) return absl::OkStatus();
-  return CatchOutOfMemory({},
-                          [&] { return engine_errors::DeadlineUnreachable(*wait); });
 }
 
 void CallStarts::TakeInput(Call& call) {
@@ -131,7 +126,7 @@ absl::StatusOr<bool> CallStarts::FitFixed(Session& session) {
     if (fixed > 0) return NoFreeBlocks(inbox_.TimeToNextEnd());
   }
   if (states.FreeFixed(kFixed) < kFixed) {
-    if (MayFindRoom() || shortage_.Ask(0, kFixed)) return false;
+    if (MayFindRoom() || scope_.MayGetMemory(0, kFixed)) return false;
     return NoFreeBlocks(inbox_.TimeToNextEnd());
   }
   return true;
@@ -156,7 +151,10 @@ absl::StatusOr<bool> CallStarts::ReserveBlocks(Call& call, int64_t prompt) {
   int64_t needed = save ? own + saved : own;
   if (needed > states.FreeBlocks(needed)) {
     states.MakeRoom(needed, &state);
-    if (held + own > all) DropSource(call);
+    if (held + own > all && call.scoring && call.scoring->source) {
+      SessionInRunner& source = call.scoring->source->in_runner;
+      if (source.state.has_state() && source.call == nullptr) states.Drop(source);
+    }
     // Fewer, where its source's state was dropped: it need not copy a block first.
     needed += BlocksFor(arena, state, tokens) - own;
   }
@@ -164,12 +162,12 @@ absl::StatusOr<bool> CallStarts::ReserveBlocks(Call& call, int64_t prompt) {
   const bool recycling = states.unfinished() || arena.pools().blocks_recycling() > 0;
   if (needed > states.FreeBlocks(needed)) {
     if (scope_.calls.AnyRuns() || recycling || states.EvictShared() ||
-        inbox_.PinsEnd(scope_) || shortage_.Ask(needed, 0)) {
+        inbox_.PinsEnd(scope_) || scope_.MayGetMemory(needed, 0)) {
       return false;
     }
     return NoFreeBlocks(inbox_.TimeToNextEnd());
   }
-  shortage_.End();
+  scope_.EndShortage();
   if (save) MNEMON_RETURN_IF_ERROR(state.state.BeginCall(arena));
   state.reserved_blocks = held + needed;
   return true;
@@ -220,20 +218,14 @@ bool CallStarts::Restore(Session& session) {
   ResidentState& state = session.in_runner;
   if (!state.state.has_image()) return true;
   const auto begin = std::chrono::steady_clock::now();
-  switch (scope_.states.Restore(state, scope_.calls.AnyRuns())) {
-    case Residency::Restored::kWaits:
-      return false;
-    case Residency::Restored::kYes:
-      if (EngineObserver* const observer = scope_.context->options.observer.get()) {
-        observer->OnRestored(SessionTier::kHost,
-                             std::chrono::steady_clock::now() - begin);
-      }
-      return true;
-    case Residency::Restored::kNoRoom:
-      break;
+  const auto restored = scope_.states.Restore(state, scope_.calls.AnyRuns());
+  if (restored == Residency::Restored::kWaits) return false;
+  if (restored == Residency::Restored::kNoRoom) {
+    state.state.DropImage();
+    scope_.states.UpdateBytes(state);
+  } else if (EngineObserver* const observer = scope_.context->options.observer.get()) {
+    observer->OnRestored(SessionTier::kHost, std::chrono::steady_clock::now() - begin);
   }
-  state.state.DropImage();
-  scope_.states.UpdateBytes(state);
   return true;
 }
 
@@ -251,12 +243,6 @@ absl::Status CallStarts::PrepareScoring(Call& call) {
                                                       source.history.size(), shared));
   call.session->in_runner.state.Put(shared);
   return absl::OkStatus();
-}
-
-void CallStarts::DropSource(const Call& call) {
-  if (!call.scoring || !call.scoring->source) return;
-  SessionInRunner& source = call.scoring->source->in_runner;
-  if (source.state.has_state() && source.call == nullptr) scope_.states.Drop(source);
 }
 
 }  // namespace mnemon

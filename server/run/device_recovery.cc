@@ -21,23 +21,18 @@ constexpr std::chrono::milliseconds kRestartPause{1000};
 void DeviceRecovery::Lose() {
   RunnerCalls& calls = scope_.calls;
   scope_.LookAtStalled();
-  DropAllStates();
-  for (const auto& call : calls.running) call->steps.draws = false;
+  for (const RunnerCalls::List* const list : {&calls.running, &calls.starting}) {
+    for (const auto& call : *list) {
+      scope_.states.Drop(call->session->in_runner);
+      call->steps.draws = false;
+    }
+  }
+  scope_.states.DropResting();
   ends_.EndWaiting();
   const absl::Status lost = CatchOutOfMemory({}, DeviceLost);
   while (!calls.running.empty()) ends_.End(calls.running.back(), lost);
   scope_.stepper.Restarted();
   scope_.restart_at = scope_.context->options.clock->Now();
-}
-
-void DeviceRecovery::DropAllStates() {
-  for (const auto& call : scope_.calls.running) {
-    scope_.states.Drop(call->session->in_runner);
-  }
-  for (const auto& call : scope_.calls.starting) {
-    scope_.states.Drop(call->session->in_runner);
-  }
-  scope_.states.DropResting();
 }
 
 bool DeviceRecovery::Restore() {

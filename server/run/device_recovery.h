@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What follows when the device of a decoder is lost: its states are, too, and are
-// computed again from the histories when it is back.
+// The loss of a decoder's device and its return: its states are lost, too, and are
+// computed again from the histories.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,11 @@ class DeviceRecovery {
 
   // Ends the calls that run. The others go on when the device is back.
   void Lose();
-  // Whether the device is there, or back just now: tries to restart a lost one, when it
-  // is time.
+  // Whether the device is there. Tries to restart a lost one, when it is time.
   bool Restore();
 
  private:
   absl::Status Restart();
-  void DropAllStates();
 
   RunnerScope& scope_;
   CallEnds& ends_;

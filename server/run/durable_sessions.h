@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the runners of models ask of the sessions in a store.
+// What the runners of models ask of the sessions in a store, and when.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace mnemon {
 
+struct RunnerScope;
+
 // Safe for concurrent use.
 class DurableSessions {
  public:
   // Writes a snapshot of the session soon, if there is anything new in it; or the base
-  // that it needs. Where memory has run out nothing happens, but that who waits for the
-  // base is told.
+  // that it needs. Without memory nothing happens, but who waits for the base is told.
   virtual void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept = 0;
-  // The same for a session whose turns follow each other, once it has rested for
-  // EngineOptions::snapshot_rest: until then its journal has what is new, and the next
-  // turn would make the snapshot an old one. At once where much is new.
+  // The same once the session has rested for EngineOptions::snapshot_rest: until then
+  // its journal has what is new, and the next turn would make the snapshot an old one.
+  // At once where much is new.
   virtual void RequestAtRest(const std::shared_ptr<Session>& session) noexcept = 0;
   // Releases a session that the caller holds and has changed, once the store has the
   // change. If the store refuses it, the change is taken back first.
@@ -38,5 +39,13 @@ class DurableSessions {
  protected:
   ~DurableSessions() = default;
 };
+
+// On the runner's thread.
+// Has what is new of a session written, where there is a store. Where the turn `ends`
+// and follows another one closely, the snapshot waits until the session has rested.
+void StoreTurn(const RunnerScope& scope, const std::shared_ptr<Session>& session,
+               bool ends);
+// Whether the history of the call has not taken more memory than there is for it.
+bool HistoryFits(const RunnerScope& scope, const Call& call);
 
 }  // namespace mnemon

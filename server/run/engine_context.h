@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -60,12 +61,18 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
   // Null where sessions are in memory alone. Set before runners start.
   DurableSessions* durable = nullptr;
   mutable BlockRecycler recycler;  // outlives the arenas of the runners
-  mutable MemoryGivers givers;
+  // Each frees about `bytes` on request, from any thread: those of the models, then
+  // others. False: there is nothing to free.
+  mutable std::vector<std::function<bool(int64_t bytes)>> givers;
 
   // Memory ran out for `bytes` more of the model `of`, or of none: others give up what
   // they do not use. True: there is some, and each runner is woken once it is given up.
-  bool AskForMemory(int64_t bytes, size_t of = MemoryGivers::kNone) const {
-    const bool any = givers.Ask(bytes, of) || recycler.HasReserves();
+  bool AskForMemory(int64_t bytes, size_t of = SIZE_MAX) const {
+    bool any = false;
+    for (size_t i = 0; i < givers.size(); ++i) {
+      if (i != of && givers[i] && givers[i](bytes)) any = true;
+    }
+    any = any || recycler.HasReserves();
     if (any) recycler.GiveUpReserves();
     return any;
   }

@@ -42,13 +42,11 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
                          const std::shared_ptr<const EngineContext>& context,
                          std::unique_ptr<StateArena> arena, bool on_host,
                          std::function<void()> on_clean)
-    : vocab_(model.decoder->model().vocab),
-      inbox_(*context),
+    : inbox_(*context),
       scope_(index, model, context, std::move(arena), on_host),
       ends_(scope_),
-      shortage_(scope_),
-      starts_(scope_, inbox_, ends_, shortage_),
-      planner_(scope_, inbox_, ends_, shortage_),
+      starts_(scope_, inbox_, ends_),
+      planner_(scope_, inbox_, ends_),
       device_(scope_, ends_, std::move(on_clean)),
       steps_(scope_, inbox_, ends_, device_, stop_now_),
       states_(scope_, inbox_, ends_) {}
@@ -116,16 +114,13 @@ void ModelRunner::Run() {
   }
   const absl::Status draining = CatchOutOfMemory({}, engine_errors::Draining);
   EndAll(draining);
-  // Those of Do from Stop on are refused there.
-  inbox_.TakeTasks(mail_.tasks);
+  // All that have come: Do refuses those from Stop on.
   for (; !mail_.tasks.empty(); mail_.tasks.pop_front()) {
     mail_.tasks.front()->Refuse(draining);
   }
   scope_.context->turns.Leave(scope_.turn);
 }
 
-// Calls that run and have nothing to do wait for their consumers, which take what waits
-// within a moment, or not soon.
 bool ModelRunner::AwaitConsumersWithTheTurn() {
   if (!scope_.calls.AnyRuns()) return false;
   PoolTurns& turns = scope_.context->turns;
@@ -176,14 +171,17 @@ void ModelRunner::Round() {
   scope_.unblocked = false;
   Receive();
   DoTasks();
-  GiveUpStates();
+  // What others have asked for. In any case: who asked is woken after it.
+  if (scope_.states.GiveUpAsked()) scope_.context->recycler.GiveUpReserves();
   for (const auto& call : calls.running) starts_.TakeInput(*call);
   starts_.EndDue();
   ends_.EndDue();
   if (scope_.restart_at) {
     const bool there = device_.Restore();
     inbox_.SignProgress();
-    if (!there) EndStartingWithoutDevice();
+    while (!there && !calls.starting.empty()) {
+      ends_.EndStarting(calls.starting.front(), CatchOutOfMemory({}, DeviceLost));
+    }
   }
   bool admitted = false;
   while (true) {
@@ -240,18 +238,6 @@ void ModelRunner::DoTasks() {
   }
 }
 
-void ModelRunner::GiveUpStates() {
-  // In any case: who asked is woken after it.
-  if (scope_.states.GiveUpAsked()) scope_.context->recycler.GiveUpReserves();
-}
-
-void ModelRunner::EndStartingWithoutDevice() {
-  RunnerCalls::List& starting = scope_.calls.starting;
-  while (!starting.empty()) {
-    ends_.EndStarting(starting.front(), CatchOutOfMemory({}, DeviceLost));
-  }
-}
-
 void ModelRunner::CountForPublish() {
   const RunnerCalls& calls = scope_.calls;
   RunnerCounts& counts = scope_.counts;
@@ -303,11 +289,7 @@ void ModelRunner::CountForPublish() {
 void ModelRunner::Publish() {
   CountForPublish();
   const StepLoop::Measured measured = steps_.TakeMeasured();
-  inbox_.Publish({.counts = scope_.counts,
-                  .calls = scope_.calls,
-                  .admitted = std::exchange(scope_.admitted, false),
-                  .step_interval = measured.interval,
-                  .step_tokens = measured.tokens});
+  inbox_.Publish(scope_, measured.interval, measured.tokens);
   ends_.FinishEnded();
   scope_.context->callbacks.Post(scope_.callbacks);
   scope_.context->callbacks.PostLater(scope_.later);
@@ -316,7 +298,9 @@ void ModelRunner::Publish() {
 void ModelRunner::EndAll(const absl::Status& status) {
   RunnerCalls& calls = scope_.calls;
   // What they give is dropped.
-  steps_.Abandon();
+  while (scope_.stepper.under_way() > 0) {
+    scope_.stepper.Complete(scope_.states.arena());
+  }
   scope_.LookAtStalled();
   if (scope_.stepper.lost()) device_.Lose();
   ends_.EndWaiting();

@@ -5,16 +5,13 @@
 //
 // A round: take what has come (RunnerInbox), do tasks between two steps (RunnerStates),
 // start and end calls (CallStarts, CallEnds), plan a step (StepPlanner), make it
-// (StepLoop), publish. What these share is a RunnerScope.
-//
-// See docs/engine_threads.md for who may touch what.
+// (StepLoop), publish. See docs/engine_threads.md for who may touch what.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,25 +20,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/calls/call.h"
-#include "server/requests/engine_model.h"
+#include "server/requests/request.h"
 #include "server/run/call_ends.h"
 #include "server/run/call_starts.h"
 #include "server/run/device_recovery.h"
 #include "server/run/engine_context.h"
-#include "server/run/memory_shortage.h"
 #include "server/run/model_stats.h"
-#include "server/run/newest_call.h"
 #include "server/run/runner_inbox.h"
 #include "server/run/runner_scope.h"
 #include "server/run/runner_states.h"
 #include "server/run/step_loop.h"
 #include "server/run/step_planner.h"
-#include "server/tasks/state_task.h"
 
 namespace mnemon {
 
-// Shared, because callbacks of streams may come at any time; what they do then is
-// without effect after Stop.
+// Shared, because callbacks of streams may come at any time, without effect after Stop.
 class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
  public:
   // `model.decoder` is set. RESOURCE_EXHAUSTED when state_bytes does not hold one
@@ -54,7 +47,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   const EngineModel& model() const { return scope_.model; }
   // Any thread, for states that are pinned.
   StateMemory& state_memory() const { return scope_.states.arena().memory(); }
-  int64_t vocab() const { return vocab_; }
+  int64_t vocab() const { return model().decoder->model().vocab; }
   // Tokens a session can compute.
   int64_t context_limit() const { return scope_.context_limit; }
   bool state_on_host() const { return scope_.states.on_host(); }
@@ -108,31 +101,25 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
 
   // The runner's thread.
   void Run();
-  // Waits for something to do; false = stop.
+  // Waits for something to do; false: stop.
   bool Await();
-  // Waits a moment with the turn on the pool; false: it is to be given up.
+  // Waits a moment with the turn on the pool, because consumers take what waits within
+  // a moment, or not soon. False: the turn is to be given up.
   bool AwaitConsumersWithTheTurn();
   std::optional<Time> NextDue() const;
   void Round();
-  // Takes over parts to score, removed sessions, and calls whose consumers ended.
-  void Receive();
+  void Receive();  // all mail but tasks
   void DoTasks();
-  // Gives up what others have asked for.
-  void GiveUpStates();
-  // Ends calls that wait for blocks of a device that is lost.
-  void EndStartingWithoutDevice();
   void CountForPublish();
   void Publish();
   void EndAll(const absl::Status& status);
 
-  const int64_t vocab_;  // V
   RunnerInbox inbox_;
   std::atomic<bool> stop_now_ = false;  // for the runner between steps
 
   // Owned by the runner's thread.
   RunnerScope scope_;
   CallEnds ends_;
-  MemoryShortage shortage_;
   CallStarts starts_;
   StepPlanner planner_;
   DeviceRecovery device_;

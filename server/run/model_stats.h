@@ -14,12 +14,11 @@ namespace mnemon {
 //   device lost   the decoder's device was lost and is not back
 //   no progress   for longer than Progress::Limit a round, step or piece has been under
 //                 way, or has been due
-//   stuck call    for as long a call has held its permit behind its deadline, its time
+//   stuck call    for as long a call has held its permit after its deadline, its time
 //                 limit, or its idle limit
 //   overdue answer  what waits for an answer was not given one within its bound
 //                 (Waiters), and is not now: a store or a thread hangs
-//   state full    for kStateFull calls have waited for state memory, and none has got
-//                 any
+//   state full    calls have waited kStateFull for state memory, and none has got any
 //   memory full   within kMemoryFull a call was refused since no memory was left for
 //                 its short prompt, or for its state though no other ran, and none has
 //                 started since
@@ -38,16 +37,14 @@ struct ModelStats {
   int64_t running = 0;      // calls with a permit: they run, or wait for blocks
   int64_t waiting = 0;      // calls in the queue
   int64_t max_waiting = 0;  // calls; Options::max_queue
-  // That a call which comes now is expected to wait, by measured times; 0 when it would
-  // start at once, and before enough was measured.
+  // How long a call that comes now would wait, by measured times; 0 when it would start
+  // at once, and before enough was measured.
   std::chrono::duration<double> wait{};
-  // Calls that wait for their callers: running ones of which nothing can be computed
-  // because their callers do not read or do not send, and calls on sessions that have
-  // computed all, and whose callers have not read the last of it for a second.
+  // Calls that wait for their callers to read or to send: running ones, and those that
+  // have computed all and whose callers have not read for a second.
   int64_t stalled = 0;
-  bool ready = true;  // takes calls and makes progress
-  // Why it is not ready: one of kUnreadyReasons, or empty.
-  std::string_view unready;
+  bool ready = true;             // takes calls and makes progress
+  std::string_view unready;      // one of kUnreadyReasons, or empty
   int64_t session_capacity = 0;  // Options::sessions; an encoder has none
   int64_t sessions = 0;          // named ones
   int64_t sessions_queued = 0;   // of them, those whose call is not admitted yet

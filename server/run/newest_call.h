@@ -7,8 +7,7 @@
 
 namespace mnemon {
 
-// All of them: no effect where the call cannot be resumed, or memory has run out.
-
+// No effect where the call cannot be resumed, or memory has run out.
 // It ended as `call.delivery.ending` says. REQUIRES: the history is final.
 void RememberEnd(const EngineContext& context, const Call& call);
 // It waits for a resume. REQUIRES: the history is final.

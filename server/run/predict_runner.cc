@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
@@ -46,7 +47,6 @@ PredictRunner::PredictRunner(size_t index, const EngineModel& model,
 PredictRunner::~PredictRunner() { Stop(); }
 
 void PredictRunner::Stop() {
-  stop_now_ = true;
   {
     std::lock_guard lock(mutex_);
     draining_ = stopping_ = true;
@@ -62,8 +62,7 @@ void PredictRunner::Drain() {
 
 bool PredictRunner::WaitIdle(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  return idle_.wait_until(lock, deadline,
-                          [&] { return queue_.empty() && running_cost_ == 0; });
+  return idle_.wait_until(lock, deadline, [&] { return RunsAtOnceLocked(); });
 }
 
 ModelStats PredictRunner::Stats() const {
@@ -102,20 +101,6 @@ PredictRunner::Duration PredictRunner::EstimateLocked(int64_t cost) const {
   return Duration(measured_seconds_ / measured_cost_ * static_cast<double>(cost));
 }
 
-void PredictRunner::MeasureLocked(int64_t cost, Duration took) {
-  const double kept = std::exp(-took.count() / kMemory);
-  measured_seconds_ = measured_seconds_ * kept + took.count();
-  measured_cost_ = measured_cost_ * kept + static_cast<double>(cost);
-}
-
-bool PredictRunner::RunsAtOnceLocked() const {
-  return queue_.empty() && running_cost_ == 0;
-}
-
-PredictRunner::Duration PredictRunner::WaitTimeLocked() const {
-  return EstimateLocked(waiting_cost_ + running_cost_);
-}
-
 bool PredictRunner::QueueFullLocked(int64_t input_bytes) const {
   const EngineOptions& options = context_->options;
   return static_cast<int64_t>(queue_.size()) >= options.max_queue ||
@@ -135,18 +120,13 @@ absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   std::unique_lock lock(mutex_);
   const Duration wait = WaitTimeLocked();
   const auto waiting = static_cast<int64_t>(queue_.size());
-  // The status of a refusal is made without the mutex.
-  if (draining_) {
-    lock.unlock();
-    return engine_errors::Draining();
-  }
-  if (!RunsAtOnceLocked() && QueueFullLocked(job->bytes_)) {
-    lock.unlock();
-    return engine_errors::QueueFull(waiting, wait);
-  }
-  if (!RunsAtOnceLocked() && TooLateLocked(*job, wait)) {
-    lock.unlock();
-    return engine_errors::DeadlineUnreachable(wait);
+  const bool draining = draining_;
+  const bool full = !RunsAtOnceLocked() && QueueFullLocked(job->bytes_);
+  if (draining || full || (!RunsAtOnceLocked() && TooLateLocked(*job, wait))) {
+    lock.unlock();  // the status is made without it
+    if (draining) return engine_errors::Draining();
+    return full ? engine_errors::QueueFull(waiting, wait)
+                : engine_errors::DeadlineUnreachable(wait);
   }
   queue_.push_back(job);
   waiting_cost_ += job->cost_;
@@ -163,48 +143,49 @@ void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
     if (std::erase(queue_, job) == 0) return;
     waiting_cost_ -= job->cost_;
     waiting_bytes_ -= job->bytes_;
-    if (queue_.empty() && running_cost_ == 0) idle_.notify_all();
+    if (RunsAtOnceLocked()) idle_.notify_all();
   }
   job->result_ = engine_errors::Cancelled();
   context_->callbacks.Post(job);
 }
 
-PredictRunner::Popped PredictRunner::Next() {
+std::shared_ptr<PredictJob> PredictRunner::Next() {
   std::unique_lock lock(mutex_);
   if (queue_.empty()) idle_.notify_all();
   work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
   progress_.Sign();
-  if (queue_.empty()) return {};
-  Popped popped{.job = std::move(queue_.front()), .too_late = std::nullopt};
+  if (queue_.empty()) return nullptr;
+  std::shared_ptr<PredictJob> job = std::move(queue_.front());
   queue_.pop_front();
-  waiting_cost_ -= popped.job->cost_;
-  waiting_bytes_ -= popped.job->bytes_;
+  waiting_cost_ -= job->cost_;
+  waiting_bytes_ -= job->bytes_;
   // The last one takes no time from others, and the estimate learns from it.
-  if (!queue_.empty() && TooLateLocked(*popped.job, Duration(0))) {
-    popped.too_late = WaitTimeLocked();
+  if (!queue_.empty() && TooLateLocked(*job, Duration(0))) {
+    job->too_late_ = WaitTimeLocked();
   }
-  running_cost_ = std::max<int64_t>(1, popped.job->cost_);
-  return popped;
+  running_cost_ = std::max<int64_t>(1, job->cost_);
+  return job;
 }
 
 void PredictRunner::Run() {
-  while (true) {
-    const auto [job, too_late] = Next();
-    if (job == nullptr) return;
+  while (const std::shared_ptr<PredictJob> job = Next()) {
     const auto tokens = static_cast<int64_t>(job->input_.tokens.size());
     const auto start = context_->options.clock->Now();
     int64_t multiply_adds = 0;
-    if (too_late) {
-      job->result_ = CatchOutOfMemory({}, [&, wait = *too_late] {
-        return engine_errors::DeadlineUnreachable(wait);
-      });
+    if (job->too_late_) {
+      job->result_ = CatchOutOfMemory(
+          {}, [&] { return engine_errors::DeadlineUnreachable(*job->too_late_); });
     } else {
       job->result_ = Compute(*job, multiply_adds);
     }
     const Duration took = context_->options.clock->Now() - start;
     {
       std::lock_guard lock(mutex_);
-      if (multiply_adds > 0) MeasureLocked(multiply_adds, took);
+      if (multiply_adds > 0) {
+        const double kept = std::exp(-took.count() / kMemory);
+        measured_seconds_ = measured_seconds_ * kept + took.count();
+        measured_cost_ = measured_cost_ * kept + static_cast<double>(multiply_adds);
+      }
       if (job->result_.ok()) {
         ++predictions_;
         tokens_ += tokens;
@@ -216,7 +197,7 @@ void PredictRunner::Run() {
 }
 
 absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
-  if (stop_now_) return engine_errors::Draining();
+  if (stopping_) return engine_errors::Draining();
   if (job.cancelled_) return engine_errors::Cancelled();
   if (job.deadline_ && *job.deadline_ <= context_->options.clock->Now()) {
     return absl::DeadlineExceededError("the deadline has passed");
@@ -226,45 +207,36 @@ absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
 
 absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job,
                                                          int64_t& multiply_adds) try {
-  std::string failure;
-  try {
-    MNEMON_RETURN_IF_ERROR(Interrupted(job));
-    if (!job.charge_.TrySet(job.peak_bytes_)) {
-      return context_->MemoryLimit(job.peak_bytes_);
-    }
-    absl::StatusOr<std::unique_ptr<Prediction>> prediction =
-        model_.predictor->Begin(std::move(job.input_));
-    if (!prediction.ok()) return prediction.status();
-    absl::StatusOr<Predictor::Output> output =
-        ComputePieces(**prediction, job, multiply_adds);
-    *prediction = nullptr;  // frees what only the computation needed
-    job.charge_.Set(output.ok() ? BytesOf(*output) : 0);
-    return output;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& e) {
-    // The text of a foreign exception may hold paths and addresses: it goes to the log.
-    failure = e.what();
+  MNEMON_RETURN_IF_ERROR(Interrupted(job));
+  if (!job.charge_.TrySet(job.peak_bytes_)) {
+    return context_->MemoryLimit(job.peak_bytes_);
   }
-  context_->callbacks.Post(LogCallback("model_predict_failed", failure));
-  return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
-                   {.reason = "MODEL_FAILURE"});
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Prediction> prediction,
+                          model_.predictor->Begin(std::move(job.input_)));
+  const auto compute = [&]() -> absl::StatusOr<Predictor::Output> {
+    const absl::Cleanup leave = [this] { context_->turns.Leave(turn_); };
+    while (true) {
+      MNEMON_RETURN_IF_ERROR(Interrupted(job));
+      progress_.Sign();
+      const PoolTurns::Piece piece(context_->turns, turn_);
+      MNEMON_ASSIGN_OR_RETURN(const bool done, prediction->Advance());
+      multiply_adds = prediction->multiply_adds();
+      if (done) return prediction->TakeOutput();
+    }
+  };
+  absl::StatusOr<Predictor::Output> output = compute();
+  prediction = nullptr;  // frees what only the computation needed
+  job.charge_.Set(output.ok() ? BytesOf(*output) : 0);
+  return output;
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
-}
-
-absl::StatusOr<Predictor::Output> PredictRunner::ComputePieces(Prediction& prediction,
-                                                               const PredictJob& job,
-                                                               int64_t& multiply_adds) {
-  const PoolTurns::LeaveAtEnd leave(context_->turns, turn_);
-  while (true) {
-    MNEMON_RETURN_IF_ERROR(Interrupted(job));
-    progress_.Sign();
-    const PoolTurns::Piece piece(context_->turns, turn_);
-    MNEMON_ASSIGN_OR_RETURN(const bool done, prediction.Advance());
-    multiply_adds = prediction.multiply_adds();
-    if (done) return prediction.TakeOutput();
-  }
+} catch (const std::exception& e) {
+  // The text of a foreign exception may hold paths and addresses: it goes to the log.
+  context_->callbacks.Post(LogCallback("model_predict_failed", e.what()));
+  return CatchOutOfMemory({}, [] {
+    return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
+                     {.reason = "MODEL_FAILURE"});
+  });
 }
 
 }  // namespace mnemon

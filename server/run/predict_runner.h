@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The runner of one loaded encoder: a thread with its own lock and queue, which
 // computes one prediction after the other in pieces, taking turns on the thread pool
-// with other models after each piece. It takes and gives back the memory of a
-// prediction without the turn.
+// with other models. It takes and gives back the memory of one without the turn.
 #pragma once
 
 #include <atomic>
@@ -14,14 +13,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/memory/byte_budget.h"
-#include "server/requests/engine_model.h"
+#include "server/requests/request.h"
 #include "server/run/engine_context.h"
 #include "server/run/model_stats.h"
 #include "server/waiting/progress.h"
@@ -68,6 +66,8 @@ class PredictJob final : public Callback {
   const std::optional<Time> deadline_;  // checked before each piece
   const OnPredicted on_done_;
   std::atomic<bool> cancelled_ = false;
+  // How long others wait, where it would end after its deadline. The runner's.
+  std::optional<std::chrono::duration<double>> too_late_;
   // Written before the job is queued as a callback.
   absl::StatusOr<Predictor::Output> result_ = absl::UnknownError("not run");
 };
@@ -83,13 +83,11 @@ class PredictRunner {
 
   const EngineModel& model() const { return model_; }
 
-  // Any thread.
-  // UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL, DEADLINE_UNREACHABLE,
+  // Any thread. on_done is called once, on a callback thread, but where this returns an
+  // error: UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL, DEADLINE_UNREACHABLE,
   // MEMORY_LIMIT.
-  // on_done is then not called; else it is, once, on a callback thread.
   absl::Status Enqueue(const std::shared_ptr<PredictJob>& job);
-  // Ends the job with CANCELLED: at once when it waits, after the present piece when it
-  // runs.
+  // Ends the job with CANCELLED; one that runs, after its present piece.
   void Cancel(const std::shared_ptr<PredictJob>& job);
   // Refuses jobs from now on; those queued go on.
   void Drain();
@@ -105,37 +103,26 @@ class PredictRunner {
   PredictRunner(size_t index, const EngineModel& model,
                 const std::shared_ptr<const EngineContext>& context);
 
-  // The job that is next; null: the runner stops.
-  struct Popped {
-    std::shared_ptr<PredictJob> job;
-    // Set when it would end behind its deadline while others wait: until one that
-    // joined the queue now could begin.
-    std::optional<Duration> too_late;
-  };
-
   void Run();
-  Popped Next();
+  std::shared_ptr<PredictJob> Next();  // null: the runner stops
   // `multiply_adds`: those that were done, whatever the result is.
   absl::StatusOr<Predictor::Output> Compute(PredictJob& job, int64_t& multiply_adds);
-  absl::StatusOr<Predictor::Output> ComputePieces(Prediction& prediction,
-                                                  const PredictJob& job,
-                                                  int64_t& multiply_adds);
-  // Why the job ends before it is done; OK: it goes on.
+  // Why the job ends early; OK: it goes on.
   absl::Status Interrupted(const PredictJob& job) const;
-  // What `cost` takes, by the predictions so far, also those that ended early; 0: none
-  // was measured.
+  // What `cost` takes, by the predictions so far; 0: none was measured.
   Duration EstimateLocked(int64_t cost) const;
   // Of a prediction that would join the queue now.
-  Duration WaitTimeLocked() const;
-  bool RunsAtOnceLocked() const;
-  // Whether it would end behind its deadline if it began after `wait`.
+  Duration WaitTimeLocked() const {
+    return EstimateLocked(waiting_cost_ + running_cost_);
+  }
+  bool RunsAtOnceLocked() const { return queue_.empty() && running_cost_ == 0; }
+  // Whether it would end after its deadline if it began after `wait`.
   bool TooLateLocked(const PredictJob& job, Duration wait) const;
   // Whether the queue has no room for one with this input (QUEUE_FULL).
   bool QueueFullLocked(int64_t input_bytes) const;
   // One of kUnreadyReasons, or empty. `limit`: EngineContext::ProgressLimit.
   std::string_view WhyUnreadyLocked(std::chrono::steady_clock::time_point now,
                                     Progress::Duration limit) const;
-  void MeasureLocked(int64_t cost, Duration took);
 
   const size_t index_;
   const EngineModel model_;
@@ -148,17 +135,16 @@ class PredictRunner {
   int64_t waiting_cost_ = 0;
   int64_t waiting_bytes_ = 0;
   int64_t running_cost_ = 0;  // of the one that runs; 0: none does
-  // Of the predictions of the last kMemory seconds of computing, about. Two sums, not
-  // ratios of single predictions: what a small one takes is mostly not for its cost.
+  // Of about the last kMemory seconds of computing. Two sums, not ratios of single
+  // predictions: what a small one takes is mostly not for its cost.
   double measured_seconds_ = 0;
   double measured_cost_ = 0;
   bool draining_ = false;
-  bool stopping_ = false;
   int64_t predictions_ = 0;
   int64_t tokens_ = 0;
   mutable Progress progress_;  // but for signs
 
-  std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between pieces
+  std::atomic<bool> stopping_ = false;  // set under mutex_
   PoolTurns::Member turn_;              // owned by the runner's thread
   std::thread thread_;  // started by Start; joined by Stop, which one thread calls
 };

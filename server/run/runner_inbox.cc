@@ -7,14 +7,13 @@
 #include "server/requests/engine_errors.h"
 #include "server/residency/runner_arena.h"
 #include "server/run/newest_call.h"
+#include "server/run/runner_states.h"
 
 namespace mnemon {
 namespace {
 
 // Tokens of a part to score that join a history at once.
 constexpr size_t kInputPiece = 4096;
-
-Call& CallOf(AdmissionTicket& ticket) { return static_cast<Call&>(ticket); }
 
 }  // namespace
 
@@ -43,20 +42,19 @@ absl::Status RunnerInbox::Enqueue(const std::shared_ptr<Call>& call) {
   Calls node = {call};
   call->at = node.begin();
   call->named = !call->nameless();
-  std::optional<Refusal> refusal;
+  Refusal refusal;
   {
     Lock lock(*this);
     refusal = EnqueueLocked(node);
   }
-  return refusal ? StatusOf(*refusal) : absl::OkStatus();
+  return refusal ? refusal() : absl::OkStatus();
 }
 
-std::optional<RunnerInbox::Refusal> RunnerInbox::EnqueueLocked(Calls& node) {
-  using Reason = Refusal::Reason;
+RunnerInbox::Refusal RunnerInbox::EnqueueLocked(Calls& node) {
   Call& call = *node.front();
-  if (draining_) return RefusalLocked(Reason::kDraining);
+  if (draining_) return engine_errors::Draining;
   // A consumer may have the stream before its call comes here.
-  if (call.stream->cancelled()) return RefusalLocked(Reason::kCancelled);
+  if (call.stream->cancelled()) return engine_errors::Cancelled;
   switch (queue_.Enter(call, call.tokens_to_compute_again() + call.prompt_tokens,
                        call.params->max_tokens - call.progress.generated)) {
     case AdmissionQueue::Verdict::kStarts:
@@ -67,29 +65,19 @@ std::optional<RunnerInbox::Refusal> RunnerInbox::EnqueueLocked(Calls& node) {
       waiting_.splice(waiting_.end(), node);
       break;
     case AdmissionQueue::Verdict::kQueueFull:
-      return RefusalLocked(Reason::kQueueFull);
+      return QueueFullLocked();
     case AdmissionQueue::Verdict::kTooLate:
-      return RefusalLocked(Reason::kDeadline);
+      return [wait = queue_.WaitTime()] {
+        return engine_errors::DeadlineUnreachable(wait);
+      };
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-RunnerInbox::Refusal RunnerInbox::RefusalLocked(Refusal::Reason reason) const {
-  return {.reason = reason, .waiting = queue_.waiting(), .wait = queue_.WaitTime()};
-}
-
-absl::Status RunnerInbox::StatusOf(const Refusal& refusal) {
-  switch (refusal.reason) {
-    case Refusal::Reason::kDraining:
-      break;
-    case Refusal::Reason::kQueueFull:
-      return engine_errors::QueueFull(refusal.waiting, refusal.wait);
-    case Refusal::Reason::kCancelled:
-      return engine_errors::Cancelled();
-    case Refusal::Reason::kDeadline:
-      return engine_errors::DeadlineUnreachable(refusal.wait);
-  }
-  return engine_errors::Draining();
+RunnerInbox::Refusal RunnerInbox::QueueFullLocked() const {
+  return [waiting = queue_.waiting(), wait = queue_.WaitTime()] {
+    return engine_errors::QueueFull(waiting, wait);
+  };
 }
 
 absl::Status RunnerInbox::AddInput(const std::shared_ptr<Call>& call,
@@ -108,7 +96,7 @@ absl::Status RunnerInbox::AddInput(const std::shared_ptr<Call>& call,
   }
   const int64_t count = input.tokens;
   const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
-  std::optional<Refusal> refusal;
+  Refusal refusal;
   {
     Lock lock(*this);
     if (!call->waiting) {
@@ -117,11 +105,11 @@ absl::Status RunnerInbox::AddInput(const std::shared_ptr<Call>& call,
     } else if (queue_.AddInput(*call, bytes, count)) {
       call->scoring->Receive(input.pieces, count);
     } else {
-      refusal = RefusalLocked(Refusal::Reason::kQueueFull);
+      refusal = QueueFullLocked();
     }
     if (!refusal) call->scoring->sent += count;
   }
-  return refusal ? StatusOf(*refusal) : absl::OkStatus();
+  return refusal ? refusal() : absl::OkStatus();
 }
 
 void RunnerInbox::CloseInput(const std::shared_ptr<Call>& call) {
@@ -148,11 +136,6 @@ void RunnerInbox::Do(std::shared_ptr<StateTask> task) {
     }
   }
   if (!node.empty()) node.front()->Refuse(engine_errors::Draining());
-}
-
-void RunnerInbox::TakeTasks(std::list<std::shared_ptr<StateTask>>& tasks) {
-  std::lock_guard lock(mutex_);
-  tasks.splice(tasks.end(), mail_.tasks);
 }
 
 void RunnerInbox::RefuseForMemory() {
@@ -183,40 +166,28 @@ bool RunnerInbox::IdleLocked() const {
 
 void RunnerInbox::HandOver(const std::shared_ptr<Call>& call) {
   Lock lock(*this);
-  HandOverLocked(call);
-}
-
-void RunnerInbox::HandOverLocked(const std::shared_ptr<Call>& call) {
   call->consumed_node.front() = call;
   mail_.consumed.splice(mail_.consumed.end(), call->consumed_node);
   WakeLocked();
 }
 
 void RunnerInbox::Cancel(const std::shared_ptr<Call>& call) {
-  Calls refused;
-  {
-    Lock lock(*this);
-    if (!call->waiting) return HandOverLocked(call);
-    LeaveLocked(*call, refused);
-  }
-  Refuse(refused, engine_errors::Cancelled());
+  // One that is cancelled does not begin to wait.
+  if (!RefuseWaiting(call, engine_errors::Cancelled())) HandOver(call);
 }
 
-void RunnerInbox::RefuseWaiting(const std::shared_ptr<Call>& call,
+bool RunnerInbox::RefuseWaiting(const std::shared_ptr<Call>& call,
                                 const absl::Status& status) {
   Calls refused;
   {
     Lock lock(*this);
-    if (!call->waiting) return;
-    LeaveLocked(*call, refused);
+    if (!call->waiting) return false;
+    queue_.Leave(*call);
+    refused.splice(refused.end(), waiting_, call->at);
+    if (IdleLocked()) idle_.notify_all();
   }
   Refuse(refused, status);
-}
-
-void RunnerInbox::LeaveLocked(Call& call, Calls& to) {
-  queue_.Leave(call);
-  to.splice(to.end(), waiting_, call.at);
-  if (IdleLocked()) idle_.notify_all();
+  return true;
 }
 
 void RunnerInbox::RefuseAll(const absl::Status& status) {
@@ -279,24 +250,25 @@ bool RunnerInbox::AwaitFor(std::chrono::nanoseconds most) {
   return woken;
 }
 
-void RunnerInbox::Publish(const RoundEnd& end) {
-  RunnerCalls& calls = end.calls;
+void RunnerInbox::Publish(RunnerScope& scope, std::optional<Duration> step_interval,
+                          int64_t step_tokens) {
+  RunnerCalls& calls = scope.calls;
   Calls too_late;
   Duration wait{0};
   {
     Lock lock(*this);
-    if (end.step_interval) queue_.RecordStep(*end.step_interval, end.step_tokens);
+    if (step_interval) queue_.RecordStep(*step_interval, step_tokens);
     for (const int64_t generated : calls.ended_generated) queue_.RecordEnd(generated);
     LoadEstimate::Load handed;
     for (const auto& call : mail_.started) handed.Add(call->expected);
     queue_.EndRound(std::exchange(calls.ended_permits, 0),
-                    std::exchange(calls.ended_named, 0), end.counts.stalled,
-                    end.counts.running, handed);
-    published_ = end.counts;
-    if (end.admitted) memory_refused_.reset();
+                    std::exchange(calls.ended_named, 0), scope.counts.stalled,
+                    scope.counts.running, handed);
+    published_ = scope.counts;
+    if (std::exchange(scope.admitted, false)) memory_refused_.reset();
     queue_.StartWaiting([&](AdmissionTicket& ticket, bool starts) {
       Calls& to = starts ? mail_.started : too_late;
-      to.splice(to.end(), waiting_, CallOf(ticket).at);
+      to.splice(to.end(), waiting_, static_cast<Call&>(ticket).at);
       if (starts) WakeLocked();
     });
     wait = queue_.WaitTime();

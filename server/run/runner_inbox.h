@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -19,13 +20,12 @@
 #include "server/calls/call.h"
 #include "server/run/engine_context.h"
 #include "server/run/model_stats.h"
-#include "server/run/runner_calls.h"
-#include "server/run/runner_counts.h"
 #include "server/run/runner_scope.h"
-#include "server/tasks/state_task.h"
 #include "server/waiting/progress.h"
 
 namespace mnemon {
+
+class StateTask;
 
 // Safe for concurrent use; some methods are for the runner's thread alone.
 class RunnerInbox {
@@ -64,43 +64,33 @@ class RunnerInbox {
   void Drain();
   bool WaitIdle(Time deadline);
   Duration TimeLeft() const;
-  // Something has changed that the next round checks.
-  void Wake();
-  // The consumer of the call has taken the end.
+  void Wake();  // something has changed that the next round checks
+  // The consumer of the call has taken the end; has cancelled it: a waiting one ends.
   void HandOver(const std::shared_ptr<Call>& call);
-  // The consumer of the call has cancelled it: a waiting one ends.
   void Cancel(const std::shared_ptr<Call>& call);
-  // Ends a waiting call with `status`; nothing where it does not wait.
-  void RefuseWaiting(const std::shared_ptr<Call>& call, const absl::Status& status);
+  // Ends a waiting call with `status`. False: it does not wait.
+  bool RefuseWaiting(const std::shared_ptr<Call>& call, const absl::Status& status);
   // The runner's thread is to end; calls are refused from now on.
   void Stop();
   // Fills in what the inbox knows. `limit`: EngineContext::ProgressLimit.
   void Describe(ModelStats& stats, Time now, Progress::Duration limit) const;
 
   // The runner's thread.
-  // Waits for something to do, but not when there is more to do anyway (`busy`), and
-  // not behind `due`. Appends what has come to `mail`. False: it is to end.
+  // Waits for something to do, unless `busy`, until `due` at most. Appends what has
+  // come to `mail`. False: it is to end.
   bool Await(bool busy, std::optional<Time> due, Mail& mail);
   // Waits a moment; false: nothing has come.
   bool AwaitFor(std::chrono::nanoseconds most);
-  // The runner gets on with its work.
   void SignProgress() { progress_.Sign(); }
   // Publishes what other threads read, and gives permits to waiting calls; those that
-  // would be too late end. Takes the ends of the round from `calls`.
-  struct RoundEnd {
-    const RunnerCounts& counts;
-    RunnerCalls& calls;
-    bool admitted = false;  // a call has started
-    std::optional<Duration> step_interval;
-    int64_t step_tokens = 0;
-  };
-  void Publish(const RoundEnd& end);
+  // would be too late end. Takes the ends of the round from `scope`. `step_interval`:
+  // absent without a step.
+  void Publish(RunnerScope& scope, std::optional<Duration> step_interval,
+               int64_t step_tokens);
   // Ends all calls that wait for a permit with `status`.
   void RefuseAll(const absl::Status& status);
-  // Takes tasks that nobody will do.
-  void TakeTasks(std::list<std::shared_ptr<StateTask>>& tasks);
-  // How long a call would wait that waits for blocks and can no longer end before its
-  // deadline; absent: it can.
+  // How long a call that waits for blocks would wait; absent: it can end before its
+  // deadline.
   std::optional<Duration> WaitOfLateStart(const Call& call) const;
   Duration TimeToNextEnd() const;
   const LoadEstimate& estimate() const { return queue_.estimate(); }
@@ -109,17 +99,9 @@ class RunnerInbox {
   bool PinsEnd(const RunnerScope& scope) const;
 
  private:
-  // Why a call is not taken, as found under the mutex. Its status is made after it.
-  struct Refusal {
-    enum class Reason {
-      kDraining,
-      kCancelled,
-      kQueueFull,
-      kDeadline,
-    } reason;
-    int64_t waiting = 0;  // calls
-    Duration wait{0};     // of a call that would join the queue now
-  };
+  // Makes the status of a call that is not taken, after the mutex was released; null:
+  // it is taken.
+  using Refusal = std::function<absl::Status()>;
   // Holds the mutex; after it, notifies the runner's thread if that has to wake up.
   class Lock {
    public:
@@ -139,13 +121,9 @@ class RunnerInbox {
 
   // "Locked": mutex_ is held, by a Lock where a thread may have to wake up.
   void WakeLocked();
-  void HandOverLocked(const std::shared_ptr<Call>& call);
-  // Moves a waiting call to the end of `to`.
-  void LeaveLocked(Call& call, Calls& to);
   // `node` holds the call alone; it is empty when the call was taken.
-  std::optional<Refusal> EnqueueLocked(Calls& node);
-  Refusal RefusalLocked(Refusal::Reason reason) const;
-  static absl::Status StatusOf(const Refusal& refusal);
+  Refusal EnqueueLocked(Calls& node);
+  Refusal QueueFullLocked() const;
   // One of kUnreadyReasons, or empty.
   std::string_view WhyUnreadyLocked(Time now, Progress::Duration limit) const;
   bool IdleLocked() const;

@@ -2,6 +2,7 @@
 #include "server/run/runner_scope.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "server/residency/runner_arena.h"
@@ -12,9 +13,28 @@ namespace {
 // Ends of calls that one round records for the estimate.
 constexpr size_t kMostEndsRecorded = 64;
 
+// How long a runner waits for memory before a call ends for want of it.
+constexpr std::chrono::milliseconds kMemoryOnItsWay{50};
+constexpr std::chrono::milliseconds kMemoryPromised{1000};
+
 int64_t ContextOf(const EngineModel& model) {
   const int64_t state = model.decoder->spec().max_positions();
   return std::min(state, model.facts.context_limit.value_or(state));
+}
+
+RunnerCalls::List& ListOf(RunnerCalls& calls, const Call& call) {
+  switch (call.phase) {
+    case Call::Phase::kWaiting:
+      return calls.starting;
+    case Call::Phase::kRunning:
+      return calls.running;
+    case Call::Phase::kDelivering:
+      if (call.delivery.ending) return calls.ending;
+      return call.delivery.unread ? calls.unread : calls.delivering;
+    case Call::Phase::kOver:
+      break;
+  }
+  return calls.over;
 }
 
 }  // namespace
@@ -45,10 +65,10 @@ RunnerScope::Time RunnerScope::FromIdle(Time time) const {
 
 std::optional<RunnerScope::Time> RunnerScope::DueOf(const Call& call) const {
   std::optional<Time> due = call.time_up();
-  if (!call.delivery.stalled_since) return due;
-  const Time idle =
-      FromIdle(*call.delivery.stalled_since + context->options.idle_timeout);
-  return due ? std::min(*due, idle) : idle;
+  if (const auto& since = call.delivery.stalled_since) {
+    SetEarlier(due, FromIdle(*since + context->options.idle_timeout));
+  }
+  return due;
 }
 
 void RunnerScope::LookAtStalled() {
@@ -58,21 +78,21 @@ void RunnerScope::LookAtStalled() {
 }
 
 void RunnerScope::SetOver(Call& call) {
-  calls.over.splice(calls.over.end(), calls.ListOf(call), call.at);
+  calls.over.splice(calls.over.end(), ListOf(calls, call), call.at);
   states.LeaveSlot(call.session->in_runner);
   call.phase = Call::Phase::kOver;
   call.session->in_runner.call = nullptr;
 }
 
 void RunnerScope::Notify(Call& call, TokenStream::Notice notice) {
-  switch (notice) {
-    case TokenStream::Notice::kNone:
-      break;
-    case TokenStream::Notice::kNow:
-      callbacks.Add(call.stream);
-      break;
-    case TokenStream::Notice::kLater:
-      later.Add(TokenStream::Late(call.stream));
+  if (notice == TokenStream::Notice::kNow) callbacks.Add(call.stream);
+  if (notice == TokenStream::Notice::kLater) later.Add(TokenStream::Late(call.stream));
+}
+
+void RunnerScope::Finish(Call& call, absl::Status status,
+                         std::optional<FinishFacts> facts, bool held) {
+  if (call.stream->Finish(std::move(status), std::move(facts), held)) {
+    callbacks.Add(call.stream);
   }
 }
 
@@ -93,6 +113,35 @@ bool RunnerScope::WaitsForCaller(const Call& call) {
     return false;
   }
   return !call.scoring->closed() || (call.commits() && !call.all_delivered());
+}
+
+bool RunnerScope::MayGetMemory(int64_t blocks, int64_t fixed) {
+  const StateArena& arena = states.arena();
+  if (arena.pools().blocks() == 0) blocks = 0;
+  // Where the model's own limit is reached, memory of others does not help.
+  const int64_t left =
+      arena.pools().blocks() - arena.pools().blocks_used() - states.PromisedBlocks();
+  const bool blocks_missing = blocks <= left && states.FreeBlocks(blocks) < blocks;
+  const bool missing = blocks_missing || states.FreeFixed(fixed) < fixed;
+  if (!missing && blocks > left) return false;
+  const auto now = std::chrono::steady_clock::now();
+  const auto waits = [&](std::optional<Time>& since, Time::duration most) {
+    if (!since) since = now;
+    if (now - *since <= most) return true;
+    since.reset();
+    return false;
+  };
+  // Others may take what was given up first.
+  const int64_t bytes =
+      blocks * BlockBytes(arena.spec()) + fixed * arena.spec().bytes_at(0);
+  if (missing && context->AskForMemory(bytes, index)) {
+    return waits(promised_since, kMemoryPromised);
+  }
+  // It has come just now, or is on its way through the threads of others, where nobody
+  // sees it for a while.
+  if (!waits(short_since, kMemoryOnItsWay)) return false;
+  context->recycler.GiveUpReserves();
+  return true;
 }
 
 }  // namespace mnemon

@@ -8,6 +8,7 @@
 
 #include "base/out_of_memory.h"
 #include "server/requests/engine_errors.h"
+#include "server/run/durable_sessions.h"
 
 namespace mnemon {
 
@@ -58,12 +59,6 @@ void StepLoop::Step(std::span<ScheduledChunk> chunks, int left) {
   }
 }
 
-void StepLoop::Abandon() {
-  while (scope_.stepper.under_way() > 0) {
-    scope_.stepper.Complete(scope_.states.arena());
-  }
-}
-
 std::span<ScheduledChunk> StepLoop::CompleteStep() {
   const EngineOptions& options = scope_.context->options;
   const std::span<ScheduledChunk> done = scope_.stepper.Complete(scope_.states.arena());
@@ -107,36 +102,26 @@ void StepLoop::Commit(ScheduledChunk& chunk) {
   if (call->scoring) {
     for (TokenLogprobs& scored : chunk.scored) {
       const int32_t token = scored.token;
-      Push(*call, call->scoring->next, token, std::move(scored));
+      scope_.Notify(*call,
+                    call->stream->Push(call->scoring->next, token, std::move(scored),
+                                       *scope_.last_step_end));
       ++call->scoring->next;
     }
     return;
   }
-  if (!chunk.token) ReportPrompt(*call, chunk.position + chunk.count);
-  if (call->params->max_tokens == 0) {
-    if (chunk.position + chunk.count >= call->to_compute() && chunk.computed) {
-      ends_.End(call, absl::OkStatus(), FinishFacts{});
-    }
-    return;
+  if (chunk.token) return CommitToken(chunk, call);
+  const GenerationProgress& progress = call->progress;
+  const int64_t computed = chunk.position + chunk.count;
+  if (computed < progress.prompt_end) {
+    const PromptProgress done{
+        .computed = std::max<int64_t>(0, computed - progress.base),
+        .of = progress.prompt_end - progress.base};
+    scope_.Notify(*call, call->stream->Report(done, *scope_.last_step_end));
   }
-  if (chunk.token) CommitToken(chunk, call);
-}
-
-void StepLoop::ReportPrompt(Call& call, int64_t computed) {
-  const int64_t prompt = call.progress.prompt_end - call.progress.base;
-  if (computed >= call.progress.prompt_end) return;
-  scope_.Notify(call, call.stream->Report({.computed = std::max<int64_t>(
-                                               0, computed - call.progress.base),
-                                           .of = prompt},
-                                          *scope_.last_step_end));
-}
-
-void StepLoop::Push(Call& call, int64_t index, int32_t token,
-                    std::optional<TokenLogprobs> logprobs,
-                    std::optional<Introspection> introspection) {
-  scope_.Notify(
-      call, call.stream->Push(index, token, std::move(logprobs), *scope_.last_step_end,
-                              std::move(introspection)));
+  if (call->params->max_tokens == 0 && chunk.computed &&
+      computed >= call->to_compute()) {
+    ends_.End(call, absl::OkStatus(), FinishFacts{});
+  }
 }
 
 void StepLoop::CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call) {
@@ -147,19 +132,19 @@ void StepLoop::CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& c
   const int64_t index = history.size();
   history.Append({&token, 1});
   try {
-    Push(*call, index, token, std::move(chunk.logprobs),
-         std::move(chunk.introspection));
+    scope_.Notify(*call, call->stream->Push(index, token, std::move(chunk.logprobs),
+                                            *scope_.last_step_end,
+                                            std::move(chunk.introspection)));
   } catch (const std::bad_alloc&) {
     history.Cut(index);  // a token that nobody will get
-    throw;
+    return ends_.End(call, OutOfMemoryError());
   }
   ++call->progress.generated;
   ++scope_.counts.tokens_generated;
   if (history.size() % scope_.context->options.snapshot_tokens == 0) {
-    store_.Store(call->session, TurnStore::SnapshotTime::kNow);
+    StoreTurn(scope_, call->session, /*ends=*/false);
   }
-  if (auto facts =
-          call->EndWith(token, index, chunk.stop_string, scope_.context_limit)) {
+  if (auto facts = call->EndWith(token, index, scope_.context_limit)) {
     // One that ended once ends as it did then.
     if (call->resume.record && call->resume.record->end) {
       return ends_.End(call, call->resume.record->end->status,
@@ -167,8 +152,7 @@ void StepLoop::CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& c
     }
     return ends_.End(call, absl::OkStatus(), std::move(facts));
   }
-  if (history.size() % 512 == 1 && !store_.HistoryFits(*call)) {
-    // It has taken more memory for its history than there is.
+  if (history.size() % 512 == 1 && !HistoryFits(scope_, *call)) {
     ends_.End(call, CatchOutOfMemory({}, engine_errors::MemoryLimit));
   }
 }

@@ -19,8 +19,7 @@
 #include "server/run/device_recovery.h"
 #include "server/run/runner_inbox.h"
 #include "server/run/runner_scope.h"
-#include "server/run/scheduled_chunk.h"
-#include "server/run/turn_store.h"
+#include "server/run/scheduler.h"
 
 namespace mnemon {
 
@@ -30,23 +29,15 @@ class StepLoop {
   // All outlive it. `stop`: no step is begun any more.
   StepLoop(RunnerScope& scope, RunnerInbox& inbox, CallEnds& ends,
            DeviceRecovery& device, const std::atomic<bool>& stop)
-      : scope_(scope),
-        inbox_(inbox),
-        ends_(ends),
-        device_(device),
-        store_(scope),
-        stop_(stop) {}
+      : scope_(scope), inbox_(inbox), ends_(ends), device_(device), stop_(stop) {}
 
   // One step for the chunks of a plan; then one for each whose call was part of a step
   // that failed, with a turn of its own. Where the decoder takes several steps, all but
   // the last are complete afterwards. Takes the chunks.
   void Run(std::vector<ScheduledChunk>& chunks);
-  // Completes the steps under way.
-  void Finish() { Step({}, 0); }
-  // Completes them, and drops what they give.
-  void Abandon();
+  void Finish() { Step({}, 0); }  // completes the steps under way
 
-  // What was measured since the last call: the intervals of steps, and their tokens.
+  // The intervals of steps since the last call, and their tokens.
   struct Measured {
     std::optional<LoadEstimate::Duration> interval;  // absent: no step was made
     int64_t tokens = 0;
@@ -54,26 +45,19 @@ class StepLoop {
   Measured TakeMeasured() { return std::exchange(measured_, {}); }
 
  private:
-  // Begins a step, of some chunks, and completes steps until `left` are under way, or,
-  // where one could not be begun, none.
+  // Begins a step, of some chunks, and completes steps until `left` are under way;
+  // none, where it could not be begun.
   void Step(std::span<ScheduledChunk> chunks, int left);
-  // Completes the oldest step.
-  std::span<ScheduledChunk> CompleteStep();
+  std::span<ScheduledChunk> CompleteStep();  // the oldest one
   // Takes the results of a step, and ends calls that waited for it.
   void Commit(std::span<ScheduledChunk> chunks);
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
-  void Push(Call& call, int64_t index, int32_t token,
-            std::optional<TokenLogprobs> logprobs,
-            std::optional<Introspection> introspection = {});
-  // Of its history `computed` tokens are.
-  void ReportPrompt(Call& call, int64_t computed);
 
   RunnerScope& scope_;
   RunnerInbox& inbox_;
   CallEnds& ends_;
   DeviceRecovery& device_;
-  const TurnStore store_;
   const std::atomic<bool>& stop_;
   RunnerScope::Time step_begin_;  // of the oldest step under way
   Measured measured_;

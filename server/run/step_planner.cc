@@ -8,7 +8,6 @@
 
 #include "server/requests/engine_errors.h"
 #include "server/residency/runner_arena.h"
-#include "server/residency/state_blocks.h"
 #include "server/run/scheduler.h"
 
 namespace mnemon {
@@ -16,9 +15,9 @@ namespace mnemon {
 int64_t StepPlanner::LeastServed() const {
   int64_t least = -1;
   for (const auto& call : scope_.calls.running) {
-    if (call->steps.prefill_served < 0 || call->progress.prompt_done) continue;
-    if (least < 0 || call->steps.prefill_served < least)
-      least = call->steps.prefill_served;
+    const int64_t served = call->steps.prefill_served;
+    if (served < 0 || call->progress.prompt_done) continue;
+    if (least < 0 || served < least) least = served;
   }
   return least;
 }
@@ -26,7 +25,7 @@ int64_t StepPlanner::LeastServed() const {
 void StepPlanner::Plan() {
   RunnerCalls& calls = scope_.calls;
   Residency& states = scope_.states;
-  const Time now = scope_.IdleNow();
+  const Call::Time now = scope_.IdleNow();
   const int64_t least_served = LeastServed();
   chunks_.clear();
   starved_.clear();
@@ -53,7 +52,7 @@ void StepPlanner::Plan() {
   CountBlocks();
 }
 
-bool StepPlanner::PlanCall(Call& call, Time now, int64_t least_served) {
+bool StepPlanner::PlanCall(Call& call, Call::Time now, int64_t least_served) {
   Residency& states = scope_.states;
   StateArena& arena = states.arena();
   const bool starved = std::exchange(call.steps.starved, false);
@@ -135,7 +134,7 @@ void StepPlanner::CountBlocks() {
     step_blocks += needed;
     states.planned().blocks += std::max<int64_t>(0, needed - chunk.reserved_blocks);
   }
-  if (!chunks_.empty()) shortage_.End();
+  if (!chunks_.empty()) scope_.EndShortage();
   // States at rest are dropped before a call has to pause for long.
   if (!starved_.empty() && !chunks_.empty()) {
     states.MakeRoom(static_cast<int64_t>(starved_.size()));
@@ -174,15 +173,6 @@ void StepPlanner::SetAside(RunnerCalls::List::iterator call) {
   calls.stalled.splice(calls.stalled.end(), calls.running, call);
 }
 
-Call* StepPlanner::Victim() const {
-  const auto order = [](const Call* call) {
-    return std::pair(!call->steps.preempted_at, call->progress.admission);
-  };
-  return *std::max_element(
-      starved_.begin(), starved_.end(),
-      [&](const Call* a, const Call* b) { return order(a) < order(b); });
-}
-
 bool StepPlanner::ResolveStarvation() {
   Residency& states = scope_.states;
   if (starved_.empty() && scope_.calls.starting.empty()) return false;
@@ -196,13 +186,18 @@ bool StepPlanner::ResolveStarvation() {
   if (states.unfinished()) return false;
   if (DropStalled()) return true;
   if (starved_.empty()) return false;
-  const std::shared_ptr<Call> victim = Victim()->shared_from_this();
+  // Of those that hold something, if any, the one that was admitted last.
+  const auto order = [](const Call* call) {
+    return std::pair(!call->steps.preempted_at, call->progress.admission);
+  };
+  const std::shared_ptr<Call> victim =
+      (*std::ranges::max_element(starved_, {}, order))->shared_from_this();
   Session& session = *victim->session;
   const int64_t blocks =
       victim->steps.preempted_at
           ? BlocksFor(states.arena(), session.in_runner, session.history.size())
           : 1;
-  if (shortage_.Ask(blocks, 1)) return false;
+  if (scope_.MayGetMemory(blocks, 1)) return false;
   const bool alone = std::none_of(starved_.begin(), starved_.end(), [&](const Call* c) {
     return c != victim.get() && !c->steps.preempted_at;
   });
@@ -210,7 +205,9 @@ bool StepPlanner::ResolveStarvation() {
   if (alone && inbox_.PinsEnd(scope_)) return false;
   starved_.clear();
   if (!alone) {
-    Preempt(*victim);
+    DropState(*victim);
+    victim->steps.preempted_at = scope_.round;
+    ++scope_.counts.preemptions;
     return true;
   }
   const bool gave = victim->gave();
@@ -229,12 +226,6 @@ void StepPlanner::DropState(Call& call) {
   scope_.states.UpdateBytes(state);
 }
 
-void StepPlanner::Preempt(Call& call) {
-  DropState(call);
-  call.steps.preempted_at = scope_.round;
-  ++scope_.counts.preemptions;
-}
-
 bool StepPlanner::GoesOn(Call& call) {
   Residency& states = scope_.states;
   SessionInRunner& state = call.session->in_runner;
@@ -249,13 +240,13 @@ bool StepPlanner::GoesOn(Call& call) {
   const int64_t room = others == 0 ? 0 : others + needed / 4;
   // What it gave up is for those that waited.
   if (room > 0 && *call.steps.preempted_at == scope_.round) return false;
+  const int64_t blocks = needed + room;
   // Of fixed entries its own, and a shadow.
-  constexpr int64_t kFixed = 2;
-  const bool fixed = states.arena().spec().fixed_elements() > 0;
-  if (needed + room > states.FreeBlocks(needed + room)) states.MakeRoom(needed + room);
-  if (fixed && states.FreeFixed(kFixed) < kFixed) states.MakeFixedRoom(kFixed);
-  if (needed + room > states.FreeBlocks(needed + room)) return false;
-  if (fixed && states.FreeFixed(kFixed) < kFixed) return false;
+  const int64_t fixed = states.arena().spec().fixed_elements() > 0 ? 2 : 0;
+  if (blocks > states.FreeBlocks(blocks)) states.MakeRoom(blocks);
+  if (states.FreeFixed(fixed) < fixed) states.MakeFixedRoom(fixed);
+  if (blocks > states.FreeBlocks(blocks)) return false;
+  if (states.FreeFixed(fixed) < fixed) return false;
   call.steps.preempted_at.reset();
   state.reserved_blocks = needed;
   return true;

@@ -15,10 +15,9 @@
 
 #include "server/calls/call.h"
 #include "server/run/call_ends.h"
-#include "server/run/memory_shortage.h"
 #include "server/run/runner_inbox.h"
 #include "server/run/runner_scope.h"
-#include "server/run/scheduled_chunk.h"
+#include "server/run/scheduler.h"
 
 namespace mnemon {
 
@@ -26,13 +25,11 @@ namespace mnemon {
 class StepPlanner {
  public:
   // All outlive it.
-  StepPlanner(RunnerScope& scope, const RunnerInbox& inbox, CallEnds& ends,
-              MemoryShortage& shortage)
-      : scope_(scope), inbox_(inbox), ends_(ends), shortage_(shortage) {}
+  StepPlanner(RunnerScope& scope, const RunnerInbox& inbox, CallEnds& ends)
+      : scope_(scope), inbox_(inbox), ends_(ends) {}
 
-  // Plans the next step.
   void Plan();
-  // The chunks of the plan, for the step.
+  // For the step, which takes them.
   std::vector<ScheduledChunk>& chunks() { return chunks_; }
   // Whether a running call pauses because it has found no block.
   bool starved() const { return !starved_.empty(); }
@@ -41,11 +38,9 @@ class StepPlanner {
   bool ResolveStarvation();
 
  private:
-  using Time = RunnerScope::Time;
-
   // Adds the chunk of the call, if it takes part. `least_served`: see
   // Call::prefill_served; -1: none has been served. False: the call is set aside.
-  bool PlanCall(Call& call, Time now, int64_t least_served);
+  bool PlanCall(Call& call, Call::Time now, int64_t least_served);
   int64_t LeastServed() const;
   void PlanFixed();
   // Counts the blocks of the plan, and makes room for calls that are starved.
@@ -57,21 +52,16 @@ class StepPlanner {
   // Of calls.running, into calls.stalled.
   void SetAside(RunnerCalls::List::iterator call);
   // Drops the state of a running call, which keeps its slot.
-  void Preempt(Call& call);
   void DropState(Call& call);
   // Whether a preempted call goes on: when its history fits, with some room for those
-  // that run, or all that there is where none runs.
+  // that run.
   bool GoesOn(Call& call);
-  // Drops the state of a stalled call, of the one admitted last. False: there is none.
+  // Drops the state of the stalled call admitted last. False: there is none.
   bool DropStalled();
-  // The starved call to preempt or end: those that hold something come last, and of
-  // them the one that was admitted last.
-  Call* Victim() const;
 
   RunnerScope& scope_;
   const RunnerInbox& inbox_;
   CallEnds& ends_;
-  MemoryShortage& shortage_;
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;  // of the last plan
   bool recycling_ = false;      // blocks were, just before it

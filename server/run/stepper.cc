@@ -153,9 +153,7 @@ std::span<ScheduledChunk> Stepper::Complete(StateArena& arena) {
   samplers_.Run(static_cast<int64_t>(rows_.size()), decoder_.model().vocab,
                 [this](int64_t r, SamplerScratch& scratch) {
                   Row& row = rows_[static_cast<size_t>(r)];
-                  row.status = CatchOutOfMemory({}, [&] {
-                    return row.scored ? Score(row, scratch) : Sample(row, scratch);
-                  });
+                  row.status = CatchOutOfMemory({}, [&] { return Use(row, scratch); });
                 });
   for (Row& row : rows_) row.chunk->status.Update(std::move(row.status));
   return step.chunks;
@@ -203,8 +201,13 @@ void Stepper::ListRows(Step& step) {
     const std::span<float> logits = rest.first(static_cast<size_t>(count) * vocab);
     rest = rest.subspan(logits.size());
     if (step.segments[i].draw) {
-      chunk.status = TakeDrawn(chunk, step.drawn[draws++]);
-      if (!chunk.status.ok()) continue;
+      const int32_t drawn = step.drawn[draws++];
+      if (drawn == kUnusableLogits || drawn == kNoTokenAllowed) {
+        chunk.status = CatchOutOfMemory(
+            {}, drawn == kUnusableLogits ? UnusableLogits : NoTokenAllowed);
+        continue;
+      }
+      chunk.token = drawn;
     }
     if (count == 0) continue;
     const int64_t end = chunk.position + chunk.count;
@@ -230,46 +233,22 @@ void Stepper::ListRows(Step& step) {
   }
 }
 
-absl::Status Stepper::TakeDrawn(ScheduledChunk& chunk, int32_t drawn) {
-  return CatchOutOfMemory({}, [&] {
-    if (drawn == kUnusableLogits) return UnusableLogits();
-    if (drawn == kNoTokenAllowed) return NoTokenAllowed();
-    chunk.token = drawn;
-    MatchStop(chunk);
-    return absl::OkStatus();
-  });
-}
-
-void Stepper::MatchStop(ScheduledChunk& chunk) {
-  Call& call = *chunk.call;
-  if (call.steps.stop_matcher)
-    chunk.stop_string = call.steps.stop_matcher->Push(*chunk.token);
-}
-
-absl::Status Stepper::Score(const Row& row, SamplerScratch& scratch) {
-  const Call& call = *row.chunk->call;
-  MNEMON_ASSIGN_OR_RETURN(*row.scored,
-                          ScoreToken(row.logits, call.session->history[row.index],
-                                     call.params->logprobs.candidates, scratch));
-  return absl::OkStatus();
-}
-
-absl::Status Stepper::Sample(const Row& row, SamplerScratch& scratch) {
+absl::Status Stepper::Use(const Row& row, SamplerScratch& scratch) {
   ScheduledChunk& chunk = *row.chunk;
   Call& call = *chunk.call;
-  const bool drawn = chunk.token.has_value();
-  if (!drawn) {
-    call.steps.penalties.Update(call.session->history);
-    MNEMON_ASSIGN_OR_RETURN(
-        chunk.token, mnemon::Sample(row.logits, call.sampling, row.index, scratch,
-                                    call.steps.penalties.counts()));
+  const TokenHistory& history = call.session->history;
+  if (!row.scored && !chunk.token) {
+    call.steps.penalties.Update(history);
+    MNEMON_ASSIGN_OR_RETURN(chunk.token,
+                            Sample(row.logits, call.sampling, row.index, scratch,
+                                   call.steps.penalties.counts()));
   }
-  if (call.params->logprobs.wanted) {
-    MNEMON_ASSIGN_OR_RETURN(chunk.logprobs,
-                            ScoreToken(row.logits, *chunk.token,
-                                       call.params->logprobs.candidates, scratch));
-  }
-  if (!drawn) MatchStop(chunk);
+  const LogprobOptions& logprobs = call.params->logprobs;
+  if (!row.scored && !logprobs.wanted) return absl::OkStatus();
+  const int32_t token = row.scored ? history[row.index] : *chunk.token;
+  TokenLogprobs& scored = row.scored ? *row.scored : chunk.logprobs.emplace();
+  MNEMON_ASSIGN_OR_RETURN(scored,
+                          ScoreToken(row.logits, token, logprobs.candidates, scratch));
   return absl::OkStatus();
 }
 

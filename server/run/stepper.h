@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The steps of one decoder, each for the scheduled chunks of some calls, and the
-// sampling of their next tokens. Here a model's exceptions and bad logits turn into the
+// sampling of their next tokens. Turns a model's exceptions and bad logits into the
 // status of one call.
 #pragma once
 
@@ -17,12 +17,11 @@
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampling_team.h"
 #include "server/calls/call.h"
-#include "server/run/scheduled_chunk.h"
+#include "server/run/scheduler.h"
 
 namespace mnemon {
 
-// Owned by a model runner's thread. While it has a step under way, it keeps
-// Call::under_way of the calls that take part in it.
+// Owned by a model runner's thread. Keeps CallSteps::under_way.
 class Stepper {
  public:
   // Both outlive the stepper. `samplers` are used within Complete.
@@ -32,10 +31,10 @@ class Stepper {
         steps_(static_cast<size_t>(decoder.most_under_way())) {}
 
   // Begins to compute `count` tokens of every chunk in one step, and takes the chunks.
-  // False: it failed, which Complete tells in its turn, as of one that is under way;
-  // until then no other step may be begun. Throws std::bad_alloc, then nothing has
-  // changed. REQUIRES: fewer than Decoder::most_under_way() steps are under way; count
-  // > 0; every session holds a slot, every call is one of its own.
+  // False: it failed, which Complete tells in its turn; until then no other step may be
+  // begun. Throws std::bad_alloc, then nothing has changed. REQUIRES: fewer than
+  // Decoder::most_under_way() steps are under way; count > 0; every session holds a
+  // slot, every call is one of its own.
   bool Submit(std::span<ScheduledChunk> chunks, StateArena& arena);
   int under_way() const { return under_way_; }
 
@@ -48,12 +47,11 @@ class Stepper {
   // - It failed with one chunk: `status` is what the decoder returned, a
   //   NonFiniteState with the session; of an exception RESOURCE_EXHAUSTED,
   //   OUT_OF_MEMORY, or INTERNAL, MODEL_FAILURE.
-  // - It failed with several chunks: no result; sets Call::alone_until of each, up to
-  //   which the runner passes its chunks alone.
+  // - It failed with several chunks: no result; sets CallSteps::alone_until of each.
   // - The device was lost: no result.
-  // After a failed step none is under way; those behind it had no effect. States that
-  // it has left in any condition are rolled back to a position at or before their
-  // chunk. REQUIRES: under_way() > 0; the results of the step before are part of the
+  // After a failed step none is under way; later ones had no effect. States that it has
+  // left in any condition are rolled back to a position at or before their chunk.
+  // REQUIRES: under_way() > 0; the results of the step before are part of the
   // histories.
   std::span<ScheduledChunk> Complete(StateArena& arena);
 
@@ -62,8 +60,8 @@ class Stepper {
   bool lost() const { return lost_; }
   void Restarted() { lost_ = false; }
 
-  // Nothing is drawn for the call's slot any more. REQUIRES: nothing is under way for
-  // it.
+  // Nothing is drawn for the call's slot any more. REQUIRES: nothing is under way
+  // there.
   void EndDraws(Call& call);
 
   // Texts of the model's exceptions since the last call; may hold paths and addresses,
@@ -100,16 +98,13 @@ class Stepper {
   absl::Status BeginDraws(Call& call);
   void Fail(Step& step, StateArena& arena);
   void RollBack(Step& step, StateArena& arena);
-  // Adds what a step does for its calls to Call::under_way, or with -1 takes it away.
+  // Adds what a step does for its calls to CallSteps::under_way; -1: takes it away.
   static void Count(const Step& step, int sign);
   // Sets what needs no row of logits; lists the rows that are sampled or scored.
   void ListRows(Step& step);
-  // The token `drawn` for a chunk, or why there is none.
-  static absl::Status TakeDrawn(ScheduledChunk& chunk, int32_t drawn);
-  static void MatchStop(ScheduledChunk& chunk);
-  // On any thread of the pool; rows of one call that are sampled come alone.
-  static absl::Status Sample(const Row& row, SamplerScratch& scratch);
-  static absl::Status Score(const Row& row, SamplerScratch& scratch);
+  // Samples or scores, on any thread of the pool; rows of one call that are sampled
+  // come alone.
+  static absl::Status Use(const Row& row, SamplerScratch& scratch);
 
   Decoder& decoder_;
   SamplingTeam& samplers_;

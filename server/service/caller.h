@@ -5,10 +5,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "absl/status/status.h"
-#include "server/service/call_progress.h"
+#include "server/service/access_record.h"
 #include "server/service/public_error.h"
 #include "server/transport/connection.h"
 
@@ -26,10 +27,10 @@ class Caller {
   virtual std::optional<Time> deadline() const = 0;
   // The caller has cancelled the call, or its connection is closed.
   virtual bool gone() const = 0;
-  // The connection whose traffic tells whether the caller reads; null: none tells.
+  // Its traffic tells whether the caller reads; null: none tells.
   virtual std::shared_ptr<const Connection> connection() const = 0;
-  // Returns a function that makes the door drop messages which the caller does not
-  // take, so that the call can end. It is safe for concurrent use, also after the call.
+  // A function that makes the door drop messages which the caller does not take, so
+  // that the call can end. Safe for concurrent use, also after the call.
   virtual std::function<void(const absl::Status&)> CancelFunction() = 0;
 };
 
@@ -46,8 +47,7 @@ class CallEvents {
 // The caller of a call with one request and one response.
 class UnaryCaller : public Caller {
  public:
-  // Sends the events of the call to `events`. At most once, by the function that begins
-  // the call.
+  // Sends the events of the call to `events`. At most once, when the call begins.
   virtual void Watch(std::shared_ptr<CallEvents> events) = 0;
   // Ends the call with its response, which is filled in, or with an error, whose fields
   // get the paths of `scope`. Once. This object may be destroyed when it returns.
@@ -88,6 +88,17 @@ class RequestReader {
 
 // DEADLINE_EXCEEDED once the caller's deadline has passed, else CANCELLED: the end of a
 // call whose caller has gone. Without a text when memory has run out.
-absl::Status EndOfCaller(const Caller& caller);
+inline absl::Status EndOfCaller(const Caller& caller) {
+  const auto deadline = caller.deadline();
+  const bool late = deadline && *deadline <= std::chrono::steady_clock::now();
+  const auto code =
+      late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kCancelled;
+  try {
+    return absl::Status(code,
+                        late ? "the deadline has passed" : "cancelled by the caller");
+  } catch (const std::bad_alloc&) {
+    return absl::Status(code, "");
+  }
+}
 
 }  // namespace mnemon

@@ -20,13 +20,14 @@ constexpr milliseconds kIdlePeriod{250};
 // For a call to send its last status once it is ended, and for one that is broken off
 // to go.
 constexpr milliseconds kEndingTime{500};
-// For saving, where the grace is longer.
+// For saving, after the grace, and when the grace is longer.
+constexpr milliseconds kSavingTime{1000};
 constexpr milliseconds kLongSaving{30000};
 
 }  // namespace
 
-Drain::Drain(OpenCalls& calls, Options options)
-    : calls_(calls), options_(std::move(options)) {}
+Drain::Drain(Engine& engine, OpenCalls& calls, std::function<void()> end_idle)
+    : engine_(engine), calls_(calls), end_idle_(std::move(end_idle)) {}
 
 Drain::~Drain() {
   {
@@ -46,9 +47,18 @@ absl::Status Drain::Start() {
   return absl::OkStatus();
 }
 
+void Drain::Tell(std::function<void()> tell) {
+  std::lock_guard lock(tell_mutex_);
+  tell_ = std::move(tell);
+}
+
 void Drain::Begin(milliseconds grace) {
   // First of all: what comes after it needs no grace.
-  options_.refuse();
+  engine_.Drain();
+  {
+    std::lock_guard lock(tell_mutex_);
+    if (tell_) tell_();
+  }
   calls_.LowerDeadline(SteadyClock::now() + grace);
   std::lock_guard lock(mutex_);
   begun_ = true;
@@ -84,8 +94,11 @@ void Drain::Run() {
   if (!begun_) return;
   lock.unlock();
   EndCalls();
-  options_.save(std::min(calls_.deadline(), SteadyClock::now() + kLongSaving) +
-                kSavingTime);
+  if (!engine_.SaveSessions(
+          std::min(calls_.deadline(), SteadyClock::now() + kLongSaving) +
+          kSavingTime)) {
+    LogWarning("not all states of sessions were saved: they will be computed again");
+  }
   if (const size_t left = calls_.size(); left > 0) {
     LogWarning(StrCat("drained, but for calls that do not end: ", left));
   } else {
@@ -102,12 +115,13 @@ void Drain::Run() {
 void Drain::EndCalls() {
   do {
     calls_.EndUnopened(engine_errors::Draining());
-    options_.end_idle();
+    end_idle_();
   } while (!calls_.WaitDrained(SteadyClock::now() + kIdlePeriod));
   const absl::Status status = engine_errors::GraceOver();
   if (const size_t cut = calls_.StopAll(status); cut > 0) {
-    LogEvent(LogLevel::kWarning, "grace_over",
-             {{"calls", static_cast<int64_t>(cut)}, {"waiting", options_.waiting()}});
+    LogEvent(
+        LogLevel::kWarning, "grace_over",
+        {{"calls", static_cast<int64_t>(cut)}, {"waiting", TextOf(engine_.waiters())}});
   }
   calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
   // Their callers do not read: gRPC has no way to send them more than the code.

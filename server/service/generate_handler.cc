@@ -6,32 +6,26 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "server/requests/engine_errors.h"
-#include "server/service/generation_output.h"
-#include "server/service/guard.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
 #include "server/service/serialized_handler.h"
 
 namespace mnemon {
 namespace {
 
-class GenerateHandler final : public SerializedHandler {
+class GenerateHandler final : public WritingHandler<v1::GenerateResponse> {
  public:
   GenerateHandler(const CallServices& services, Caller& caller,
                   const v1::GenerateRequest& request,
                   ResponseWriter<v1::GenerateResponse>& writer)
-      : SerializedHandler(services, caller),
-        message_(request),
-        writer_(writer),
-        scope_(ScopeOf(request)),
-        resumable_(!request.session().empty() && !request.request_id().empty()) {}
+      : WritingHandler(services, caller, writer), message_(request) {
+    scope_ = ScopeOf(request);
+  }
 
   void Start() override {
     Open();
     if (message_.session().empty()) return Begin(absl::OkStatus());
     const absl::Status waits = Guarded([&] {
       services_.handlers.Run([this](const absl::Status& turn) { Begin(turn); });
-      return absl::OkStatus();
     });
     if (!waits.ok()) Begin(waits);
   }
@@ -45,10 +39,7 @@ class GenerateHandler final : public SerializedHandler {
       return Submit(request);
     });
     if (status.ok()) return Advance(/*may_wait=*/false);
-    static_cast<void>(Guarded([&] {
-      services_.engine.RecordRefusal(request, status);
-      return absl::OkStatus();
-    }));
+    (void)Guarded([&] { services_.engine.RecordRefusal(request, status); });
     End(status);
   }
 
@@ -60,7 +51,7 @@ class GenerateHandler final : public SerializedHandler {
     request.session = ParseOptionalSession(message_.session(), "session").value_or("");
     caller_.progress().SetSession(request.session);
     const absl::StatusOr<std::string> model =
-        ServingModel(services_.engine, request.session, request.model);
+        services_.ServingModel(request.session, request.model);
     if (model.ok()) caller_.progress().SetModel(*model);
     // Who has been stopped meanwhile begins nothing.
     if (std::optional<absl::Status> stop = holder_->stop()) return *std::move(stop);
@@ -77,75 +68,44 @@ class GenerateHandler final : public SerializedHandler {
     return absl::OkStatus();
   }
 
-  void Advance(bool) override {
-    do {
-      const std::optional<absl::Status> stop = holder_->stop();
-      const bool going_down = stop && absl::IsUnavailable(*stop);
-      if (stop && !going_down) return End(*stop);
-      TokenChunk chunk;
-      absl::Status status = Guarded([&] {
-        chunk = stream_->Take();
-        // The session has changed, whether its caller hears of that or not.
-        if (chunk.finished && chunk.status.ok()) caller_.progress().AddDelivered();
-        if (chunk.finished || HoldsOutput(chunk)) Fill(chunk);
-        return absl::OkStatus();
-      });
-      if (!status.ok()) return End(status);
-      if (going_down && !chunk.finished) {
-        // Its caller listens: it gets what waited.
-        stream_->Cancel();
-        chunk.status = *stop;
-        if (!scope_.session.empty()) {
-          chunk.status = CatchOutOfMemory({}, [&] {
-            return engine_errors::WithPromptTaken(*stop, stream_->delivered() > 0,
-                                                  resumable_);
-          });
-        }
-        chunk.finished = true;
-      }
-      if (chunk.finished) return DeliverLast(chunk);
-      if (HoldsOutput(chunk)) {
-        holder_->PassOn();
-        open_call_->AwaitTransport();
-        return writer_.Write(response_);
-      }
-    } while (!holder_->Release());
+  absl::StatusOr<Next> Work(bool) override {
+    const TokenChunk chunk = Take();
+    if (chunk.finished || HoldsOutput(chunk)) Fill(chunk);
+    if (!chunk.finished) return HoldsOutput(chunk) ? Next::kWrite : Next::kWait;
+    if (!HoldsTokens(chunk)) MNEMON_RETURN_IF_ERROR(chunk.status);
+    end_ = chunk.status;
+    return Next::kWriteLast;
   }
 
+  bool TakeRest(absl::Status& status) override {
+    const TokenChunk chunk = Take();
+    if (chunk.finished || HoldsOutput(chunk)) Fill(chunk);
+    if (chunk.finished) {
+      status = chunk.status;
+    } else if (!scope_.session.empty()) {
+      const bool resumable = !message_.request_id().empty();
+      status = CatchOutOfMemory({}, [&] {
+        return engine_errors::WithPromptTaken(status, stream_->delivered() > 0,
+                                              resumable);
+      });
+    }
+    return status.ok() || HoldsTokens(chunk);
+  }
+
+  static bool HoldsTokens(const TokenChunk& chunk) {
+    return !chunk.tokens.empty() || !chunk.text.empty();
+  }
   static bool HoldsOutput(const TokenChunk& chunk) {
     return chunk.start || chunk.progress || !chunk.tokens.empty();
   }
 
   void Fill(const TokenChunk& chunk) {
-    output_.Fill(chunk, scope_.session, model_, caller_.progress(), response_);
-  }
-
-  void DeliverLast(const TokenChunk& chunk) {
-    if (!chunk.status.ok() && chunk.tokens.empty() && chunk.text.empty()) {
-      return End(chunk.status);
-    }
-    open_call_->AwaitTransport();
-    writer_.WriteLast(response_, chunk.status, scope_);
-  }
-
-  void End(const absl::Status& status) override {
-    if (stream_ != nullptr) {
-      stream_->Cancel();
-      // The session keeps what was taken, also where no memory was left to write it.
-      if (stream_->delivered() > 0) caller_.progress().AddDelivered();
-    }
-    open_call_->AwaitTransport();
-    writer_.Finish(status, scope_);
+    ToMessage(chunk, scope_.session, model_, response_);
+    RecordOutput(chunk);
   }
 
   const v1::GenerateRequest& message_;
-  ResponseWriter<v1::GenerateResponse>& writer_;
-  const RequestScope scope_;
-  const bool resumable_;
   std::string model_;  // resource name
-  std::shared_ptr<TokenStream> stream_;
-  GenerationOutput output_;
-  v1::GenerateResponse response_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "server/service/open_calls.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace mnemon {
 namespace {

@@ -2,14 +2,10 @@
 #include "server/service/public_error.h"
 
 #include <map>
-#include <new>
 #include <optional>
-#include <utility>
 
 #include "base/log.h"
-#include "base/out_of_memory.h"
-#include "server/service/call_progress.h"
-#include "server/service/messages/resource_name.h"
+#include "server/service/access_record.h"
 
 namespace mnemon {
 namespace {
@@ -75,10 +71,7 @@ void CutMetadata(std::map<std::string, std::string>& metadata) {
 
 PublicError MakePublicError(const absl::Status& status, const RequestScope& scope,
                             CallProgress* progress) {
-  PublicError error{.code = status.code(),
-                    .text = PublicText(status, progress),
-                    .detail = {},
-                    .resource = {}};
+  PublicError error{.code = status.code(), .text = PublicText(status, progress)};
   if (status.code() == absl::StatusCode::kCancelled ||
       status.code() == absl::StatusCode::kDeadlineExceeded) {
     error.detailed = false;

@@ -1,123 +1,47 @@
 // SPDX-License-Identifier: MIT
-#include <atomic>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/service/guard.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
 #include "server/service/serialized_handler.h"
 
 namespace mnemon {
 namespace {
 
-// All members but read_ belong to the holder of the handler; the request
-// belongs to the door while a read is in flight.
-class ScoreHandler final : public SerializedHandler {
+class ScoreHandler final : public WritingHandler<v1::ScoreResponse> {
  public:
   ScoreHandler(const CallServices& services, Caller& caller,
                RequestReader<v1::ScoreRequest>& reader,
                ResponseWriter<v1::ScoreResponse>& writer)
-      : SerializedHandler(services, caller), reader_(reader), writer_(writer) {}
-
-  void Start() override {
-    Open();
-    const absl::Status admitted =
-        Guarded([&] { return services_.admission.Admit(caller_); });
-    if (admitted.ok()) {
-      open_call_->AwaitMessage();
-      Advance(/*may_wait=*/false);
-    } else {
-      End(admitted);
-    }
-  }
-
-  void OnRead(bool message) override {
-    open_call_->TakeMessage();
-    read_ = message ? Read::kMessage : Read::kEnd;
-    if (holder_->Acquire()) Advance(/*may_wait=*/false);
-  }
-
-  void OnDone() override {
-    // gRPC may report the end of the caller's messages, which alone is an error, before
-    // the cancellation.
-    if (!call_ && caller_.gone()) {
-      caller_.progress().ReplaceEnd(EndOfCaller(caller_).code(), "");
-    }
-    SerializedHandler::OnDone();
+      : WritingHandler(services, caller, writer), reader_(reader) {
+    gone_first_ = true;
   }
 
  private:
-  enum class Read { kIdle, kInFlight, kMessage, kEnd };
-  enum class Next {
-    kWait,
-    kHandler,    // a message that waits is for one of handlers_
-    kWrite,      // response_
-    kWriteLast,  // response_, then the stream ends with end_
-  };
-
-  void Advance(bool may_wait) override {
-    do {
-      if (const std::optional<absl::Status> stop = holder_->stop()) {
-        return call_ && absl::IsUnavailable(*stop) ? EndByServer(*stop) : End(*stop);
-      }
-      Next next = Next::kWait;
-      const absl::Status status = Guarded([&]() -> absl::Status {
-        MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
-        if (next != Next::kHandler) return absl::OkStatus();
-        AdvanceApart();
-        return absl::OkStatus();
-      });
-      if (!status.ok()) return End(status);
-      switch (next) {
-        case Next::kWait:
-          break;
-        case Next::kHandler:
-          return;
-        case Next::kWrite:
-          holder_->PassOn();
-          open_call_->AwaitTransport();
-          return writer_.Write(response_);
-        case Next::kWriteLast:
-          open_call_->AwaitTransport();
-          return writer_.WriteLast(response_, end_, scope_);
-      }
-    } while (!holder_->Release());
-  }
-
-  absl::Status Work(Next& next, bool may_wait) {
+  absl::StatusOr<Next> Work(bool may_wait) override {
     if (std::exchange(asked_, false)) call_->close();
     if (call_) {
-      const TokenChunk chunk = call_->stream->Take();
-      // A session may have changed, whether its caller hears of that or not.
-      if (chunk.finished && chunk.status.ok()) caller_.progress().AddDelivered();
+      const TokenChunk chunk = Take();
       // Scores that came with an error are delivered before it.
       if (chunk.logprobs.empty()) MNEMON_RETURN_IF_ERROR(chunk.status);
       Fill(chunk);
       end_ = chunk.status;
-      if (!chunk.logprobs.empty()) next = Next::kWrite;
-      if (chunk.finished) next = Next::kWriteLast;
-      if (next != Next::kWait) return absl::OkStatus();
+      if (chunk.finished) return Next::kWriteLast;
+      if (!chunk.logprobs.empty()) return Next::kWrite;
     }
     // The parts so far are answered: on to the next one.
     while (awaited_ == 0) {
       switch (read_.load()) {
         case Read::kIdle:
-          if (closed_) return absl::OkStatus();
+          if (closed_) return Next::kWait;
           read_ = Read::kInFlight;
           reader_.Read(request_);
-          return absl::OkStatus();
+          return Next::kWait;
         case Read::kInFlight:
-          return absl::OkStatus();
+          return Next::kWait;
         case Read::kMessage:
           // It looks for the session.
-          if (!may_wait && !call_) {
-            next = Next::kHandler;
-            return absl::OkStatus();
-          }
+          if (!may_wait && !call_) return Next::kApart;
           read_ = Read::kIdle;
           MNEMON_RETURN_IF_ERROR(TakeMessage());
           break;
@@ -125,28 +49,23 @@ class ScoreHandler final : public SerializedHandler {
           read_ = Read::kIdle;
           closed_ = true;
           if (!call_) return NotOpened();
+          if (!commit_) {
+            call_->close();
+            return Next::kWait;
+          }
           // A lost stream looks the same until gRPC reports its cancellation, but takes
           // no message any more.
-          if (commit_) {
-            response_.Clear();
-            asked_ = true;
-            next = Next::kWrite;
-          } else {
-            call_->close();
-          }
-          return absl::OkStatus();
+          response_.Clear();
+          asked_ = true;
+          return Next::kWrite;
       }
     }
-    return absl::OkStatus();
-  }
-
-  static absl::Status NotOpened() {
-    return InvalidField("open", "the first message must hold open");
+    return Next::kWait;
   }
 
   absl::Status TakeMessage() {
     if (request_.has_open()) {
-      if (call_) return InvalidField("open", "only the first message holds open");
+      if (call_) return OpenedTwice();
       return TakeOpen(request_.open());
     }
     if (!call_) return NotOpened();
@@ -158,13 +77,15 @@ class ScoreHandler final : public SerializedHandler {
 
   absl::Status TakeOpen(const v1::ScoreRequest::Open& open) {
     scope_ = ScopeOf(open);
-    RecordNames(caller_.progress(), services_.engine,
-                ParseOptionalSession(open.session(), "session").value_or(""),
-                ParseOptionalModel(open.model(), "model").value_or(""));
+    services_.RecordNames(caller_,
+                          ParseOptionalSession(open.session(), "session").value_or(""),
+                          ParseOptionalModel(open.model(), "model").value_or(""));
     commit_ = open.commit();
     MNEMON_ASSIGN_OR_RETURN(ScoreRequest request, FromMessage(open));
     request.deadline = caller_.deadline();
     MNEMON_ASSIGN_OR_RETURN(call_, services_.engine.Score(request, Notification()));
+    stream_ = call_->stream;
+    gone_first_ = false;
     return absl::OkStatus();
   }
 
@@ -186,48 +107,22 @@ class ScoreHandler final : public SerializedHandler {
     response_.mutable_summary()->set_logprob_sum(logprob_sum_);
   }
 
-  // The caller listens: it gets the scores that wait before the status.
-  void EndByServer(absl::Status status) {
-    bool filled = false;
-    const absl::Status taken = Guarded([&] {
-      const TokenChunk chunk = call_->stream->Take();
-      if (chunk.finished) status = chunk.status;  // it has ended by itself
-      if (status.ok()) caller_.progress().AddDelivered();
-      Fill(chunk);
-      filled = status.ok() || !chunk.logprobs.empty();
-      return absl::OkStatus();
-    });
-    if (!taken.ok()) return End(taken);
-    if (!filled) return End(status);
-    call_->stream->Cancel();
-    open_call_->AwaitTransport();
-    writer_.WriteLast(response_, status, scope_);
-  }
-
-  void End(const absl::Status& status) override {
-    if (call_) {
-      call_->stream->Cancel();
-      // What was taken may be lost where no memory was left to write it.
-      if (call_->stream->delivered() > 0) caller_.progress().AddDelivered();
-    }
-    open_call_->AwaitTransport();
-    writer_.Finish(status, scope_);
+  bool TakeRest(absl::Status& status) override {
+    const TokenChunk chunk = Take();
+    if (chunk.finished) status = chunk.status;  // it has ended by itself
+    Fill(chunk);
+    return status.ok() || !chunk.logprobs.empty();
   }
 
   RequestReader<v1::ScoreRequest>& reader_;
-  ResponseWriter<v1::ScoreResponse>& writer_;
-  std::atomic<Read> read_ = Read::kIdle;
-  RequestScope scope_;
   std::optional<ScoreCall> call_;
   bool commit_ = false;
   bool closed_ = false;  // the caller has sent all
   bool asked_ = false;   // whether the caller is there to have it committed
-  absl::Status end_;     // of the stream, behind response_
   int64_t awaited_ = 0;  // tokens of the parts so far that were not scored yet
   int64_t scored_ = 0;
   double logprob_sum_ = 0;
   v1::ScoreRequest request_;
-  v1::ScoreResponse response_;
 };
 
 }  // namespace

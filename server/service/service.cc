@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -41,8 +40,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Create(
 }
 
 Service::Service(Engine& engine, const ServiceOptions& options)
-    : engine_(engine),
-      access_log_(options.observer),
+    : access_log_(options.observer),
       idle_timeout_(options.idle_timeout),
       own_attended_(Clock::Real(), kIdlePeriod),
       attended_(options.attended != nullptr ? *options.attended : own_attended_),
@@ -52,30 +50,11 @@ Service::Service(Engine& engine, const ServiceOptions& options)
                 .calls = open_calls_,
                 .admission = admission_,
                 .handlers = handlers_},
-      drain_(open_calls_, {.refuse = [this] { Refuse(); },
-                           .end_idle = [this] { EndIdleCalls(); },
-                           .save = [this](auto deadline) { SaveSessions(deadline); },
-                           .waiting = [this] { return TextOf(engine_.waiters()); }}) {}
+      drain_(engine, open_calls_, [this] { EndIdleCalls(); }) {}
 
 void Service::EndIdleCalls() {
   attended_.Attend();
   open_calls_.EndIdle(idle_timeout_, engine_errors::CallerIdle(idle_timeout_));
-}
-
-void Service::TellOfDrain(std::function<void()> tell) {
-  std::lock_guard lock(tell_mutex_);
-  tell_ = std::move(tell);
-}
-
-void Service::Refuse() {
-  engine_.Drain();
-  std::lock_guard lock(tell_mutex_);
-  if (tell_) tell_();
-}
-
-void Service::SaveSessions(std::chrono::steady_clock::time_point deadline) {
-  if (engine_.SaveSessions(deadline)) return;
-  LogWarning("not all states of sessions were saved: they will be computed again");
 }
 
 }  // namespace mnemon

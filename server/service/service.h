@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The service layer of a server: all that a call needs whichever door it comes by.
-// Doors turn what their callers send into messages of mnemon.v1, begin calls with the
-// methods of unary_methods.h and stream_handlers.h, and turn messages and errors back.
+// The service layer of a server. Doors turn what their callers send into messages of
+// mnemon.v1, begin calls with the methods of methods.h, and turn messages and errors
+// back.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "base/attended_clock.h"
-#include "server/engine/engine.h"
-#include "server/service/access_log.h"
-#include "server/service/admission.h"
+#include "server/service/access_record.h"
 #include "server/service/call_services.h"
 #include "server/service/drain.h"
-#include "server/service/handler_threads.h"
-#include "server/service/open_calls.h"
 
 namespace mnemon {
 
@@ -36,26 +29,20 @@ struct ServiceOptions {
   AttendedClock* attended = nullptr;
 };
 
-// Safe for concurrent use, but for the destructor.
+// Safe for concurrent use, but for the destructor. REQUIRES there: no call is open.
 class Service {
  public:
   // `engine` outlives the service. INVALID_ARGUMENT names an option; RESOURCE_EXHAUSTED
   // when there is no thread.
   static absl::StatusOr<std::unique_ptr<Service>> Create(Engine& engine,
                                                          const ServiceOptions& options);
-  // REQUIRES: no call is open.
-  ~Service() = default;
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
 
-  Engine& engine() const { return engine_; }
   const CallServices& parts() const { return services_; }
   const AccessLog& access_log() const { return access_log_; }
 
   // Ends the calls whose callers have not read, or not opened their Score call, for
   // idle_timeout, with ABORTED, CALLER_IDLE. To be called every kIdlePeriod, or more
-  // often: where it is called later, only so much of the time before counts, since the
-  // server may not have run.
+  // often: a longer time counts as one period, since the server may not have run.
   static constexpr std::chrono::milliseconds kIdlePeriod{250};
   void EndIdleCalls();
   // Calls that have not ended.
@@ -63,16 +50,10 @@ class Service {
 
   // The engine takes no new work once a drain has begun.
   Drain& drain() { return drain_; }
-  // `tell` is called when a drain begins, before its Begin returns; empty: nobody is
-  // told. One at a time.
-  void TellOfDrain(std::function<void()> tell);
 
  private:
   Service(Engine& engine, const ServiceOptions& options);
-  void Refuse();
-  void SaveSessions(std::chrono::steady_clock::time_point deadline);
 
-  Engine& engine_;
   const AccessLog access_log_;
   const std::chrono::milliseconds idle_timeout_;
   AttendedClock own_attended_;
@@ -81,8 +62,6 @@ class Service {
   Admission admission_;
   HandlerThreads handlers_;
   const CallServices services_;
-  std::mutex tell_mutex_;
-  std::function<void()> tell_;  // guarded by tell_mutex_
   Drain drain_;
 };
 

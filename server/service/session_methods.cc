@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include <string>
-#include <utility>
 
 #include "base/status_macros.h"
 #include "server/service/answer.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
-#include "server/service/unary_methods.h"
+#include "server/service/methods.h"
 
 namespace mnemon {
 namespace {
 
-// What is not in the message when memory runs out is not there for the caller either.
 template <class Facts, class Message>
 absl::Status Put(const absl::StatusOr<Facts>& facts, Message& out) {
-  return Guarded([&]() -> absl::Status {
-    MNEMON_RETURN_IF_ERROR(facts.status());
-    ToMessage(*facts, out);
-    return absl::OkStatus();
-  });
+  MNEMON_RETURN_IF_ERROR(facts.status());
+  ToMessage(*facts, out);
+  return absl::OkStatus();
 }
 
 // A method that the engine carries out on one session, and answers later.
@@ -31,7 +26,7 @@ void OnSession(const CallServices& services, UnaryCaller& caller,
               [=, &caller, &request, &response](const auto& finish) -> absl::Status {
                 MNEMON_RETURN_IF_ERROR(services.admission.Admit(caller));
                 MNEMON_ASSIGN_OR_RETURN(const Wanted wanted, FromMessage(request));
-                RecordNames(caller.progress(), services.engine, wanted.session, "");
+                services.RecordNames(caller, wanted.session, "");
                 return (services.engine.*kEngineMethod)(
                     wanted, [=, &response](const absl::StatusOr<Facts>& outcome) {
                       finish([&] { return Put(outcome, response); });
@@ -48,7 +43,7 @@ void CreateSession(const CallServices& services, UnaryCaller& caller,
                                         FromMessage(request));
                 // The model by the request alone: a session of this id may be of
                 // another one.
-                RecordNames(caller.progress(), services.engine, "", create.model);
+                services.RecordNames(caller, "", create.model);
                 caller.progress().SetSession(create.id);
                 return services.engine.CreateSession(
                     create, [=, &caller, &response](absl::StatusOr<SessionFacts> made) {
@@ -62,7 +57,7 @@ void CreateSession(const CallServices& services, UnaryCaller& caller,
 
 void GetSession(const CallServices& services, UnaryCaller& caller,
                 const v1::GetSessionRequest& request, v1::Session& response) {
-  AnswerApart(caller, {.session = request.name()}, services.handlers,
+  AnswerApart(caller, ScopeOf(request), services.handlers,
               [=, &caller, &request, &response]() -> absl::Status {
                 MNEMON_ASSIGN_OR_RETURN(std::string id,
                                         ParseSessionResource(request.name(), "name"));
@@ -78,11 +73,11 @@ void GetSession(const CallServices& services, UnaryCaller& caller,
 void GetSessionHistory(const CallServices& services, UnaryCaller& caller,
                        const v1::GetSessionHistoryRequest& request,
                        v1::SessionHistory& response) {
-  AnswerLater(caller, {.session = request.name()}, services,
+  AnswerLater(caller, ScopeOf(request), services,
               [=, &caller, &request, &response](const auto& finish) -> absl::Status {
                 MNEMON_ASSIGN_OR_RETURN(std::string id,
                                         ParseSessionResource(request.name(), "name"));
-                RecordNames(caller.progress(), services.engine, id, "");
+                services.RecordNames(caller, id, "");
                 ReadHistoryRequest read{.session = id, .tokens = request.token_count()};
                 if (request.has_first_index()) read.first = request.first_index();
                 response.set_name(request.name());
@@ -112,11 +107,11 @@ void ListSessions(const CallServices& services, UnaryCaller& caller,
 void DeleteSession(const CallServices& services, UnaryCaller& caller,
                    const v1::DeleteSessionRequest& request, google::protobuf::Empty&) {
   AnswerLater(
-      caller, {.session = request.name()}, services,
+      caller, ScopeOf(request), services,
       [=, &caller, &request](const auto& finish) -> absl::Status {
         MNEMON_ASSIGN_OR_RETURN(std::string id,
                                 ParseSessionResource(request.name(), "name"));
-        RecordNames(caller.progress(), services.engine, id, "");
+        services.RecordNames(caller, id, "");
         const bool missing = request.allow_missing();
         const auto told = [missing](const absl::Status& status) {
           return missing && absl::IsNotFound(status) ? absl::OkStatus() : status;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Export and import of sessions: one chunk in flight at a time.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,9 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/service/guard.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
 #include "server/service/serialized_handler.h"
 
 namespace mnemon {
@@ -41,64 +38,25 @@ class Arrival {
   std::optional<absl::StatusOr<T>> outcome_;  // guarded by mutex_
 };
 
-// All members belong to the holder of the handler.
-class ExportHandler final : public SerializedHandler {
+class ExportHandler final : public WritingHandler<v1::ExportSessionResponse> {
  public:
   ExportHandler(const CallServices& services, Caller& caller,
                 const v1::ExportSessionRequest& request,
                 ResponseWriter<v1::ExportSessionResponse>& writer)
-      : SerializedHandler(services, caller),
-        writer_(writer),
-        scope_{.session = request.name(), .model = {}, .paths = {}},
-        arrival_(std::make_shared<Arrival<ExportedSession>>()) {}
+      : WritingHandler(services, caller, writer),
+        arrival_(std::make_shared<Arrival<ExportedSession>>()) {
+    scope_ = ScopeOf(request);
+  }
 
   void Start() override {
     Open();
-    const absl::Status waits = Guarded([&] {
-      services_.handlers.Run(
-          [this](const absl::Status& turn) { turn.ok() ? Begin() : End(turn); });
-      return absl::OkStatus();
-    });
+    const absl::Status waits = Guarded([&] { AdvanceApart(); });
     if (!waits.ok()) End(waits);
   }
 
  private:
-  // REQUIRES: the caller holds the handler.
-  void Begin() {
-    if (const auto stop = holder_->stop()) return End(*stop);
-    const absl::Status begun = Guarded([&] { return Export(); });
-    begun.ok() ? Advance(/*may_wait=*/false) : End(begun);
-  }
-
-  absl::Status Export() {
-    MNEMON_RETURN_IF_ERROR(services_.admission.Admit(caller_));
-    MNEMON_ASSIGN_OR_RETURN(const std::string id,
-                            ParseSessionResource(scope_.session, "name"));
-    RecordNames(caller_.progress(), services_.engine, id, "");
-    return services_.engine.ExportSession(
-        id, [notify = Notification(), arrival = arrival_](auto exported) {
-          arrival->Set(std::move(exported));
-          notify();
-        });
-  }
-
-  void Advance(bool) override {
-    do {
-      if (const auto stop = holder_->stop()) return End(*stop);
-      bool writing = false;
-      const absl::Status status = Guarded([&] { return Fill(writing); });
-      if (!status.ok() || over_) return End(status);
-      if (writing) {
-        holder_->PassOn();
-        open_call_->AwaitTransport();
-        return writer_.Write(response_);
-      }
-    } while (!holder_->Release());
-  }
-
-  const std::string& snapshot() const { return exported_.snapshot; }
-
-  absl::Status Fill(bool& writing) {
+  absl::StatusOr<Next> Work(bool) override {
+    if (!std::exchange(begun_, true)) MNEMON_RETURN_IF_ERROR(Export());
     if (auto exported = arrival_->Take()) {
       MNEMON_RETURN_IF_ERROR(exported->status());
       exported_ = **std::move(exported);
@@ -106,104 +64,63 @@ class ExportHandler final : public SerializedHandler {
       response_.set_size_bytes(static_cast<int64_t>(snapshot().size()));
       caller_.progress().SetModel(exported_.facts.model);
     } else if (sent_ == 0) {
-      return absl::OkStatus();
+      return Next::kWait;
     } else {
       response_.Clear();
     }
-    over_ = sent_ > 0 && sent_ == snapshot().size();
-    if (over_) return absl::OkStatus();
+    if (sent_ > 0 && sent_ == snapshot().size()) return Next::kEnd;
     const size_t count = std::min(kExportChunk, snapshot().size() - sent_);
     response_.set_chunk(snapshot().data() + sent_, count);
     sent_ += count;
-    writing = true;
-    return absl::OkStatus();
+    return Next::kWrite;
   }
 
-  void End(const absl::Status& status) override {
-    open_call_->AwaitTransport();
-    writer_.Finish(status, scope_);
+  absl::Status Export() {
+    MNEMON_RETURN_IF_ERROR(services_.admission.Admit(caller_));
+    MNEMON_ASSIGN_OR_RETURN(const std::string id,
+                            ParseSessionResource(scope_.session, "name"));
+    services_.RecordNames(caller_, id, "");
+    return services_.engine.ExportSession(
+        id, [notify = Notification(), arrival = arrival_](auto exported) {
+          arrival->Set(std::move(exported));
+          notify();
+        });
   }
 
-  ResponseWriter<v1::ExportSessionResponse>& writer_;
-  const RequestScope scope_;
+  const std::string& snapshot() const { return exported_.snapshot; }
+
   const std::shared_ptr<Arrival<ExportedSession>> arrival_;
   ExportedSession exported_;
+  bool begun_ = false;
   size_t sent_ = 0;
-  bool over_ = false;
-  v1::ExportSessionResponse response_;
 };
 
-// All members but read_ belong to the holder of the handler; the request belongs to the
-// door while a read is in flight.
 class ImportHandler final : public SerializedHandler {
  public:
   ImportHandler(const CallServices& services, Caller& caller,
                 RequestReader<v1::ImportSessionRequest>& reader, v1::Session& response,
                 CallEnd& end)
-      : SerializedHandler(services, caller),
+      : SerializedHandler(services, caller, end),
         reader_(reader),
         response_(response),
-        end_(end),
         arrival_(std::make_shared<Arrival<SessionFacts>>()),
-        charge_(services.engine.QueueCharge()) {}
-
-  void Start() override {
-    Open();
-    const absl::Status admitted =
-        Guarded([&] { return services_.admission.Admit(caller_); });
-    admitted.ok() ? Advance(/*may_wait=*/false) : End(admitted);
-  }
-
-  void OnRead(bool message) override {
-    open_call_->TakeMessage();
-    read_ = message ? Read::kMessage : Read::kEnd;
-    if (holder_->Acquire()) Advance(/*may_wait=*/false);
-  }
-
-  void OnDone() override {
-    if (!imported_ && caller_.gone()) {
-      caller_.progress().ReplaceEnd(EndOfCaller(caller_).code(), "");
-    }
-    SerializedHandler::OnDone();
+        charge_(services.engine.QueueCharge()) {
+    gone_first_ = true;
   }
 
  private:
-  enum class Read { kIdle, kInFlight, kMessage, kEnd };
-
-  enum class Next {
-    kWait,
-    kHandler,  // the import is for one of handlers_
-    kEnd,      // with OK
-  };
-
-  void Advance(bool may_wait) override {
-    do {
-      if (const auto stop = holder_->stop()) return End(*stop);
-      Next next = Next::kWait;
-      const absl::Status status = Guarded([&]() -> absl::Status {
-        MNEMON_RETURN_IF_ERROR(Work(next, may_wait));
-        if (next != Next::kHandler) return absl::OkStatus();
-        AdvanceApart();
-        return absl::OkStatus();
-      });
-      if (!status.ok() || next == Next::kEnd) return End(status);
-      if (next == Next::kHandler) return;
-    } while (!holder_->Release());
-  }
-
-  absl::Status Work(Next& next, bool may_wait) {
+  absl::StatusOr<Next> Work(bool may_wait) override {
     if (auto imported = arrival_->Take()) {
       MNEMON_RETURN_IF_ERROR(imported->status());
-      imported_ = true;
-      next = Next::kEnd;
+      gone_first_ = false;
       caller_.progress().AddDelivered();
       caller_.progress().SetSession((*imported)->id);
       ToMessage(**imported, response_);
-      return absl::OkStatus();
+      return Next::kEnd;
     }
     switch (read_.load()) {
       case Read::kInFlight:
-        return absl::OkStatus();
+        return Next::kWait;
       case Read::kMessage:
         MNEMON_RETURN_IF_ERROR(TakeMessage());
         [[fallthrough]];
@@ -212,32 +129,29 @@ class ImportHandler final : public SerializedHandler {
         // Its peer has as long for each message as for the first.
         open_call_->AwaitMessage();
         reader_.Read(request_);
-        return absl::OkStatus();
+        return Next::kWait;
       case Read::kEnd:
         break;
     }
-    if (sent_) return absl::OkStatus();
-    if (!may_wait) {
-      next = Next::kHandler;
-      return absl::OkStatus();
-    }
+    if (sent_) return Next::kWait;
+    if (!may_wait) return Next::kApart;
     sent_ = true;
-    return Import();
+    MNEMON_RETURN_IF_ERROR(Import());
+    return Next::kWait;
   }
 
   absl::Status TakeMessage() {
     if (request_.has_open()) {
-      if (open_request_)
-        return InvalidField("open", "only the first message holds open");
+      if (open_request_) return OpenedTwice();
       MNEMON_ASSIGN_OR_RETURN(open_request_, FromMessage(request_.open()));
       scope_ = ScopeOf(request_.open());
       size_ = request_.open().size_bytes();
       if (size_ < 0) return InvalidField("open.size_bytes", "size_bytes is negative");
-      RecordNames(caller_.progress(), services_.engine, "", open_request_->model);
+      services_.RecordNames(caller_, "", open_request_->model);
       caller_.progress().SetSession(open_request_->id);
       return absl::OkStatus();
     }
-    if (!open_request_) return InvalidField("open", "the first message must hold open");
+    if (!open_request_) return NotOpened();
     const std::string& chunk = request_.chunk();
     std::string& snapshot = open_request_->snapshot;
     if (chunk.empty()) return InvalidField("chunk", "the message holds nothing");
@@ -256,7 +170,7 @@ class ImportHandler final : public SerializedHandler {
   }
 
   absl::Status Import() {
-    if (!open_request_) return InvalidField("open", "the first message must hold open");
+    if (!open_request_) return NotOpened();
     if (static_cast<int64_t>(open_request_->snapshot.size()) != size_) {
       return InvalidField(
           "chunk", StrCat(open_request_->snapshot.size(), " bytes have come of the ",
@@ -271,22 +185,13 @@ class ImportHandler final : public SerializedHandler {
         });
   }
 
-  void End(const absl::Status& status) override {
-    open_call_->AwaitTransport();
-    end_.Finish(status, scope_);
-  }
-
   RequestReader<v1::ImportSessionRequest>& reader_;
   v1::Session& response_;
-  CallEnd& end_;
   const std::shared_ptr<Arrival<SessionFacts>> arrival_;
-  std::atomic<Read> read_ = Read::kIdle;
-  RequestScope scope_;
   std::optional<ImportSessionRequest> open_request_;  // with what has come so far
   int64_t size_ = 0;
   ByteCharge charge_;
   bool sent_ = false;  // to the engine
-  bool imported_ = false;
   v1::ImportSessionRequest request_;
 };
 

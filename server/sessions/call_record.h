@@ -1,20 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The record of a session's newest call, for resuming it: what the call needs beside
-// the session's history to go on or to repeat its stream.
-//
-// Its text form is a JSON object. Keys, each absent if there is no value:
-//   request_id      text
-//   request_hash    text, hexadecimal
-//   base, prompt_end, max_tokens, delivered, queue_ns, time_limit_ms   integers
-//   prompt, stop_tokens, end_tokens   lists of integers
-//   stop_strings    list of texts
-//   sampling        as in the record of a session
-//   logprobs        object: most_likely, ids
-//   introspection   list of texts, the fields
-//   on_disconnect   "continue"
-//   end             object: size; code, message, reason, field, retry_ms, metadata of a
-//                   status that is not OK; facts, an object: reason, stop_token,
-//                   stop_string, generated, prompt_ns, generation_ns
+// The record of a session's newest call: what the call needs beside the history to go
+// on, or to repeat its stream.
 #pragma once
 
 #include <chrono>
@@ -28,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/memory/byte_budget.h"
-#include "server/requests/call_params.h"
+#include "server/requests/request.h"
 
 namespace mnemon {
 
@@ -52,11 +38,10 @@ struct CallRecord {
   std::optional<End> end;  // absent: the call is open
 
   // Whether the call has tokens left to generate when the session rests with a history
-  // of `size` tokens. This includes an ended call whose history was cut to the
-  // delivered tokens.
+  // of `size` tokens, to which that of an ended call may have been cut.
   bool open(int64_t size) const { return !end || size < end->size; }
-  // Whether the next call has to cut the history first: the call is open, and some of
-  // its tokens were never delivered.
+  // Whether the next call has to cut the history first: some tokens of an open call
+  // were never delivered.
   bool cuts(int64_t size) const {
     return open(size) && delivered.value_or(size) < size;
   }
@@ -74,10 +59,10 @@ inline int64_t PromptBytes(const CallRecord& record) {
   return static_cast<int64_t>(record.prompt.size() * sizeof(int32_t));
 }
 
-// SHA-256, hexadecimal, of everything that determines the tokens and the stream of a
-// request.
+// SHA-256, hexadecimal, of all that determines the tokens and the stream of a request.
 std::string HashOf(const GenerateRequest& request);
 
+// A JSON object.
 std::string FormatCallRecord(const CallRecord& record);
 
 // Unknown keys, of later versions, are ignored. DATA_LOSS, SNAPSHOT_DAMAGED, names the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A session in memory, by who owns which part of it: the directory, the holder, or the
-// runner of its model.
+// A session in memory, in parts by owner: the directory, the holder, and the runner of
+// its model.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 #include "server/sessions/stored_session.h"
 #include "server/sessions/token_history.h"
 #include "server/waiting/callback_threads.h"
-#include "server/waiting/shared_answer.h"
+#include "server/waiting/one_answer.h"
 
 namespace mnemon {
 
@@ -36,42 +36,51 @@ using SessionList = std::list<std::shared_ptr<Session>>;
 // Sessions ordered by the time when they expire.
 using ExpirySet = std::set<std::pair<std::chrono::steady_clock::time_point, Session*>>;
 
-// A point that a session can be rewound to: its history and state at one time.
+// A point that a session can be rewound to.
 struct SessionCheckpoint {
   std::string id;
   std::string request_id;  // may be empty
   std::chrono::system_clock::time_point create_time;
-  std::shared_ptr<Session> at;  // in no directory
+  std::shared_ptr<Session> at;  // history and state; in no directory
   uint64_t update = 0;          // SessionEntry::updates after it was added
   uint64_t update_before = 0;   // and before
-  // Outcome of storing it, given by the call that added it; null: read from the store.
+  // Outcome of storing it; null: read from the store.
   std::shared_ptr<SharedAnswer> stored = nullptr;
 };
 
-// A session before a change that the store does not have yet. The session stays held
-// until the store has the change, or refuses it and the change is undone.
+// A session before a change, which is undone if the store refuses it. The session stays
+// held until then.
 struct SessionBefore {
   int64_t tokens = 0;  // in its history
-  // A copy of the history, with its state if that was kept, pinned; null: tokens were
-  // only appended.
+  // With its state if that was kept, pinned; null: tokens were only appended.
   std::shared_ptr<Session> copy;
   uint64_t version = 0;  // TokenHistory::version
   std::shared_ptr<const CallRecord> newest_call;
   std::optional<int64_t> scored_from;  // if the change has forgotten it
 };
 
+// When a session expires: `ttl` after its last use, or at `expires_at`, used or not.
+struct Expiration {
+  std::optional<std::chrono::milliseconds> ttl;
+  std::optional<std::chrono::steady_clock::time_point> expires_at;
+};
+
+struct SettingsInUse : Expiration {
+  std::shared_ptr<const SessionSampling> sampling;  // null: none
+  bool paused = false;
+};
+
 // The directory's part of a session, guarded by its mutex.
-struct SessionEntry {
-  bool held = false;  // by a call, which alone may use and change the history
+struct SessionEntry : SettingsInUse {
+  bool held = false;                         // by a call, which alone uses the history
   std::list<std::string> holder_request_id;  // none or one
   uint64_t resumes = 0;                      // attempts to resume the newest call
   std::weak_ptr<Call> resumer;               // the resuming call that holds the session
-  CallbackList resumer_turn;  // for the newest attempt, while it waits for its turn
-  bool deleted = false;       // no longer in the directory
-  // Request ids of the newest calls, at most kRequestIds.
+  CallbackList resumer_turn;                 // of the newest attempt, while it waits
+  bool deleted = false;                      // no longer in the directory
   static constexpr size_t kRequestIds = 64;
-  std::list<std::string> request_ids;
-  // Parameters for resuming the newest call; null if it cannot be resumed. Changed by
+  std::list<std::string> request_ids;  // of the newest calls, at most kRequestIds
+  // For resuming the newest call; null if it cannot be resumed. Changed by
   // SessionCalls::SetNewestCall only.
   std::shared_ptr<const CallRecord> newest_call;
   // Where the newest call, the last of request_ids, began, if it scored.
@@ -81,25 +90,18 @@ struct SessionEntry {
   std::chrono::system_clock::time_point last_use_time;
   uint64_t updates = 0;        // number of changes of this part, for the etag
   uint64_t newest_update = 0;  // the same, including undone changes
-  std::optional<std::chrono::milliseconds> ttl;
-  std::optional<std::chrono::steady_clock::time_point> expires_at;  // used or not
-  std::shared_ptr<const SessionSampling> sampling;                  // null: none
-  bool paused = false;
-  // Values before each change that the store does not have yet, oldest change first.
+  // What was before a change of the settings.
   struct Undo {
-    uint64_t update = 0;   // number of the change
-    uint64_t updates = 0;  // value before it, as all below
-    std::optional<std::chrono::milliseconds> ttl;
-    std::optional<std::chrono::steady_clock::time_point> expires_at, expiry;
-    std::shared_ptr<const SessionSampling> sampling;
-    bool paused = false;
+    uint64_t update = 0;  // number of the change
+    uint64_t updates = 0;
+    SettingsInUse settings;
+    std::optional<std::chrono::steady_clock::time_point> expiry;
     Durability durability = Durability::kNone;
   };
-  std::list<Undo> undos;
+  std::list<Undo> undos;  // of changes that the store does not have, oldest first
   static constexpr size_t kCheckpoints = 64;  // at most
   std::vector<SessionCheckpoint> checkpoints;
-  // When the session expires, while it is in SessionExpiries: at rest with a ttl, or
-  // with `expires_at`.
+  // While it is in SessionExpiries: at rest with a ttl, or with `expires_at`.
   std::optional<std::chrono::steady_clock::time_point> expiry;
   ExpirySet::node_type expiry_node;  // empty while it is there
 };
@@ -122,10 +124,8 @@ struct SessionInRunner final : ResidentState {
 };
 
 // Shared ownership, because a session may be deleted while a call runs on it. A
-// stateless call has one as well, with an empty id and in no directory.
-//
-// Nodes for the lists that it will be on are allocated with it, so that the runner
-// needs no memory to add it.
+// stateless call has one with an empty id, in no directory. Nodes of the runner's lists
+// are allocated with it, so that the runner needs no memory to add it.
 struct Session : DestroyedLater {
   // `memory`, which may be null, counts what it takes; `tokens` is the account of its
   // history.
@@ -139,10 +139,9 @@ struct Session : DestroyedLater {
                 memory ? TokenHistory::WidthFor(memory->vocabs.at(its_model))
                        : TokenHistory::Width::k4),
         in_runner(history, !id.empty()) {}
-  // Memory of a named session without history and state, and without what
-  // session_bytes.h adds for strings, settings and the journal.
+  // Memory of a named session without history, state, strings, settings and journal.
   static const int64_t kBytes;
-  // The same for a checkpoint, with what the journal keeps of it.
+  // Memory of a checkpoint, with what the journal keeps of it.
   static const int64_t kCheckpointBytes;
 
   // Constant after creation.
@@ -153,8 +152,7 @@ struct Session : DestroyedLater {
   std::string parent;        // id of the session that it was forked from, or empty
   bool rebuilt = false;      // its state had other numerics and is recomputed
   std::string request_id;    // of the call that created it; may be empty
-  std::string request_text;  // that call without the id, compared with repetitions;
-                             // empty without a request_id
+  std::string request_text;  // that call, compared with repetitions; may be empty
   bool drawn_id = false;     // by the engine
   bool hidden = false;       // not listed
   ByteCharge charge;         // of a named one; guarded by the directory's mutex
@@ -165,17 +163,14 @@ struct Session : DestroyedLater {
 
   // Whether it was removed from the directory. Set by any thread.
   std::atomic<bool> forgotten = false;
-
   // Whether the history is in memory; else it is in the store, has stored_tokens, and
   // nobody uses it. For a checkpoint stored_tokens is always valid.
   std::atomic<bool> resident = true;
   int64_t stored_tokens = 0;  // guarded by the directory's mutex
-  // Users that keep it in memory: SessionPersistence::Use.
+  // Users that keep it in memory: SessionLoader::Use.
   std::atomic<int64_t> history_uses = 0;
 
-  // Changed by the holder alone.
-  TokenHistory history;
-
+  TokenHistory history;  // changed by the holder alone
   SessionInRunner in_runner;
 };
 
@@ -193,5 +188,16 @@ inline constexpr int64_t Session::kCheckpointBytes =
     HeapBytes(sizeof(void*)) + 2 * sizeof(SessionCheckpoint) +
     2 * sizeof(StoredCheckpoint) + SharedHeapBytes(sizeof(SharedAnswer)) +
     5 * HeapBytes(36);
+
+// Memory of sessions without history and state, as the allocator counts it: a new
+// session, and one with all that it remembers.
+int64_t FreshBytes(const Session& session);
+int64_t WholeBytes(const Session& session);
+// Parts of WholeBytes: a remembered request id, the record of the newest call without
+// its prompt (null: 0), sampling parameters (of a session: 0 if it has none).
+int64_t RememberedBytes(const std::string& request_id);
+int64_t RecordBytes(const CallRecord* record);
+int64_t BytesOf(const SessionSampling& sampling);
+int64_t SamplingBytes(const Session& session);
 
 }  // namespace mnemon

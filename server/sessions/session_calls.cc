@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <mutex>
-#include <utility>
 
 #include "server/requests/engine_errors.h"
-#include "server/sessions/session_bytes.h"
 #include "server/sessions/session_journal.h"
 
 namespace mnemon {
@@ -30,64 +28,58 @@ bool IsHolder(const SessionEntry& entry, const std::string& request_id) {
 absl::StatusOr<bool> SessionCalls::Hold(Session& session, const std::string& request_id,
                                         const Resume* resume) {
   SessionEntry& entry = session.entry;
-  std::unique_lock lock(table_.mutex());
-  if (entry.deleted) {
-    lock.unlock();
-    return engine_errors::NotFound(session.id);
+  bool removed, repeated, paused;
+  {
+    Lock lock(table_.mutex());
+    removed = entry.deleted;
+    const bool remembered = !request_id.empty() && Remembers(entry, request_id);
+    repeated = remembered && resume == nullptr;
+    paused = entry.paused;
+    const bool overtaken = resume != nullptr && resume->number != entry.resumes;
+    if (!removed && !repeated && !paused && !overtaken) {
+      if (entry.held) return false;
+      if (resume != nullptr) entry.resumer = resume->call;
+      if (!request_id.empty() && !remembered) {
+        entry.holder_request_id.push_back(request_id);
+      }
+      entry.held = true;
+      entry.last_use_time = clock_.WallNow();
+      if (!entry.expires_at) table_.expiries().Stop(session);
+      return true;
+    }
   }
-  const bool remembered = !request_id.empty() && Remembers(entry, request_id);
-  if (remembered && resume == nullptr) {
-    lock.unlock();
-    return engine_errors::RequestRepeated(session.id);
-  }
-  if (entry.paused) {
-    lock.unlock();
-    return engine_errors::SessionPaused(session.id);
-  }
-  if (resume != nullptr && resume->number != entry.resumes) {
-    lock.unlock();
-    return engine_errors::StreamResumed();
-  }
-  if (entry.held) return false;
-  if (resume != nullptr) entry.resumer = resume->call;
-  if (!request_id.empty() && !remembered) {
-    entry.holder_request_id.push_back(request_id);
-  }
-  entry.held = true;
-  entry.last_use_time = clock_.WallNow();
-  if (!entry.expires_at) table_.expiries().Stop(session);
-  return true;
+  if (removed) return engine_errors::NotFound(session.id);
+  if (repeated) return engine_errors::RequestRepeated(session.id);
+  if (paused) return engine_errors::SessionPaused(session.id);
+  return engine_errors::StreamResumed();
 }
 
 bool SessionCalls::Release(Session& session, bool taken) {
+  SessionEntry& entry = session.entry;
   CallbackList due;
   bool there;
   {
     Lock lock(table_.mutex());
-    due.Take(session.entry.resumer_turn);
-    there = ReleaseLocked(session, taken);
+    due.Take(entry.resumer_turn);
+    const auto joined_from = std::exchange(entry.joined_from, std::nullopt);
+    taken = taken || joined_from;
+    entry.held = false;
+    entry.resumer.reset();
+    if (taken) entry.scored_from.reset();
+    if (taken && !entry.holder_request_id.empty()) {
+      entry.scored_from = joined_from;
+      RememberHolder(session);
+    }
+    entry.holder_request_id.clear();
+    session.in_runner.running.store(false, std::memory_order_relaxed);
+    there = !entry.deleted;
+    if (there) {
+      entry.last_use_time = clock_.WallNow();
+      table_.expiries().Start(session);
+    }
   }
   if (!due.empty()) post_(due);
   return there;
-}
-
-bool SessionCalls::ReleaseLocked(Session& session, bool taken) {
-  SessionEntry& entry = session.entry;
-  const auto joined_from = std::exchange(entry.joined_from, std::nullopt);
-  taken = taken || joined_from;
-  entry.held = false;
-  entry.resumer.reset();
-  if (taken) entry.scored_from.reset();
-  if (taken && !entry.holder_request_id.empty()) {
-    entry.scored_from = joined_from;
-    RememberHolder(session);
-  }
-  entry.holder_request_id.clear();
-  session.in_runner.running.store(false, std::memory_order_relaxed);
-  if (entry.deleted) return false;
-  entry.last_use_time = clock_.WallNow();
-  table_.expiries().Start(session);
-  return true;
 }
 
 void SessionCalls::RememberHolder(Session& session) {

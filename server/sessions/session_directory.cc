@@ -8,7 +8,6 @@
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "server/requests/engine_errors.h"
-#include "server/sessions/session_bytes.h"
 #include "server/sessions/session_journal.h"
 
 namespace mnemon {
@@ -22,18 +21,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   session->create_time = session->entry.last_use_time = clock_.WallNow();
   session->charge.Set(FreshBytes(*session));
   std::shared_ptr<Session> other;  // that the same request has created
-  std::string sleeping;            // likewise, its id
+  std::string sleeping;            // the id of one that sleeps
   bool id_taken = false;
   for (std::shared_ptr<Session> before;; before = nullptr) {
     {
       Lock lock(table_.mutex());
       if (const auto created = table_.CreatedBy(session->request_id)) {
-        const auto awake = table_.awake().find(*created);
-        if (awake != table_.awake().end()) {
-          other = awake->second;
-        } else {
-          sleeping = *created;
-        }
+        other = table_.FindAwake(*created);
+        if (other == nullptr) sleeping = *created;
       }
       const auto leaving = table_.leaving().find(session->id);
       if (leaving != table_.leaving().end()) before = leaving->second;
@@ -78,9 +73,7 @@ std::string SessionDirectory::MadeBy(const std::string& request_id) const {
 
 std::optional<size_t> SessionDirectory::ModelOf(const std::string& id) const {
   Lock lock(table_.mutex());
-  if (const auto awake = table_.awake().find(id); awake != table_.awake().end()) {
-    return awake->second->model;
-  }
+  if (const auto awake = table_.FindAwake(id)) return awake->model;
   const auto asleep = table_.asleep().Find(id);
   if (!asleep) return std::nullopt;
   return asleep->facts.model;
@@ -94,8 +87,8 @@ bool SessionDirectory::Contains(const std::string& id) const {
 std::shared_ptr<SessionJournal> SessionDirectory::JournalOf(
     const std::string& id) const {
   Lock lock(table_.mutex());
-  const auto found = table_.awake().find(id);
-  return found == table_.awake().end() ? nullptr : found->second->journal;
+  const auto found = table_.FindAwake(id);
+  return found == nullptr ? nullptr : found->journal;
 }
 
 absl::StatusOr<SessionPointers> SessionDirectory::From(const std::string& first,
@@ -113,13 +106,12 @@ absl::StatusOr<SessionPointers> SessionDirectory::From(const std::string& first,
   rows.reserve(count);
   next = first;
   for (bool more = true; more && rows.size() < count;) {
-    const size_t end = std::min(count, rows.size() + kCopiedAtOnce);
     std::string last;
     {
       Lock lock(table_.mutex());
       auto awake = sessions.lower_bound(next);
       auto asleep = sleeping.lower_bound(std::string_view(next));
-      for (size_t n = 0; n < 2 * kCopiedAtOnce && rows.size() < end &&
+      for (size_t n = 0; n < 2 * kCopiedAtOnce && rows.size() < count &&
                          (awake != sessions.end() || asleep != sleeping.end());
            ++n) {
         if (asleep == sleeping.end() ||
@@ -153,34 +145,34 @@ absl::StatusOr<SessionPointers> SessionDirectory::From(const std::string& first,
   return page;
 }
 
-SessionPointers SessionDirectory::AwakeAfter(const std::string& after,
-                                             size_t count) const {
+void SessionDirectory::ForEachAwake(
+    const std::function<void(const std::shared_ptr<Session>&)>& visit) const {
   const SessionTable::Sessions& sessions = table_.awake();
+  std::string after;
   SessionPointers page;
-  page.reserve(count);
-  for (bool more = true; more && page.size() < count;) {
-    const size_t end = std::min(count, page.size() + kCopiedAtOnce);
-    Lock lock(table_.mutex());
-    auto next =
-        sessions.upper_bound(page.empty() ? std::string_view(after) : page.back()->id);
-    for (; next != sessions.end() && page.size() < end; ++next) {
-      page.push_back(next->second);
+  do {
+    page.clear();
+    page.reserve(kCopiedAtOnce);
+    {
+      Lock lock(table_.mutex());
+      auto next = sessions.upper_bound(std::string_view(after));
+      for (; next != sessions.end() && page.size() < kCopiedAtOnce; ++next) {
+        page.push_back(next->second);
+      }
     }
-    more = next != sessions.end();
-  }
-  return page;
+    for (const std::shared_ptr<Session>& session : page) visit(session);
+    if (!page.empty()) after = page.back()->id;
+  } while (page.size() == kCopiedAtOnce);
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
     const std::string& id, const std::string& etag) {
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(id));
-  std::string present;
   bool removed = false;
   {
     Lock lock(table_.mutex());
-    if (!etag.empty()) present = SessionUpdates::EtagLocked(*session);
     removed = session->entry.deleted;
-    if (!removed && present == etag) {
+    if (!removed && SessionUpdates::MatchesLocked(*session, etag)) {
       table_.Retire(*session);
       return session;
     }
@@ -192,14 +184,6 @@ void SessionDirectory::Left(const Session& session) {
   SessionTable::Sessions::node_type left;  // destroyed after unlocking
   Lock lock(table_.mutex());
   left = table_.TakeLeaving(session);
-}
-
-bool SessionDirectory::Remove(Session& session) {
-  SessionTable::Sessions::node_type removed;  // destroyed after unlocking
-  Lock lock(table_.mutex());
-  if (session.entry.deleted) return false;
-  removed = table_.Remove(session);
-  return true;
 }
 
 bool SessionDirectory::Retire(const std::shared_ptr<Session>& session) {
@@ -255,12 +239,8 @@ std::shared_ptr<Session> SessionDirectory::RemoveIfExpired(const std::string& id
   std::shared_ptr<Session> expired;
   {
     Lock lock(table_.mutex());
-    const auto found = table_.awake().find(id);
-    if (found == table_.awake().end() ||
-        !SessionExpiries::IsExpired(*found->second, clock_.Now())) {
-      return nullptr;
-    }
-    expired = found->second;
+    expired = table_.FindAwake(id);
+    if (!expired || !SessionExpiries::IsExpired(*expired, clock_.Now())) return nullptr;
     table_.Retire(*expired);
     table_.expired().Remember(id);
   }

@@ -3,16 +3,13 @@
 // them. Its parts, under the same mutex, serve the calls, the updates, the checkpoints
 // and the sleep of sessions.
 //
-// A session that the store has in full may be asleep (session_sleep.h). Find wakes it
-// up on the caller's thread by reading the store.
-//
-// A removed session is deleted from the store before another one gets its id. The
-// directory starts that for sessions that expire or are retired.
+// A removed session is deleted from the store before another one gets its id.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,23 +20,20 @@
 #include "base/clock.h"
 #include "server/sessions/session.h"
 #include "server/sessions/session_calls.h"
-#include "server/sessions/session_checkpoints.h"
 #include "server/sessions/session_sleep.h"
 #include "server/sessions/session_table.h"
 #include "server/sessions/session_updates.h"
 
 namespace mnemon {
 
-// Safe for concurrent use. An operation on one of n sessions takes O(log n). One on
-// several sessions takes that for each, and locks the mutex for a bounded number of
-// them at a time.
+// Safe for concurrent use. O(log n) for each of n sessions that a method looks at; it
+// holds the mutex for a bounded number of them.
 class SessionDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // At most `sessions` sessions for each of `models` models. `clock` outlives it;
-  // `memory`, which may be null, counts what it remembers; what `post` refers to lives
-  // while calls hold sessions.
+  // `memory`, which may be null, counts what it remembers. `post`: see SessionCalls.
   SessionDirectory(size_t models, int32_t sessions, const Clock& clock,
                    const std::shared_ptr<EngineMemory>& memory = nullptr,
                    SessionCalls::Post post = {})
@@ -57,16 +51,16 @@ class SessionDirectory {
   SessionCheckpoints& checkpoints() { return checkpoints_; }
   SessionSleep& sleep() { return sleep_; }
 
-  // Adds a session at rest, and sets its creation time, its expiry and its charge. If
-  // the same request_id created a session that still exists, returns that one, provided
-  // that its request_text, and the id unless it was drawn, are the same. Does not read
-  // the store. Errors:
+  // Adds a session at rest, and sets its creation time, expiry and charge. If the same
+  // request_id created a session that still exists, with the same request_text and,
+  // unless it was drawn, the same id, returns that one. Does not read the store.
+  // Errors:
   //   ALREADY_EXISTS: REQUEST_ID_REUSED, SESSION_EXISTS for a taken id.
   //   RESOURCE_EXHAUSTED, SESSION_LIMIT.
   //   ABORTED, SESSION_BUSY: the session that the request created is asleep.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
-  // Adds a session that the store has, whatever the limits, with its times as they are.
-  // It expires at `expiry`, unless it is used first. False: the id is taken.
+  // Adds a session that the store has, whatever the limits. It expires at `expiry`,
+  // unless it is used first. False: the id is taken.
   bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
 
   // The id of the session that the request created; empty: there is none.
@@ -74,9 +68,7 @@ class SessionDirectory {
   // The model of a session, which may be asleep or expired; nullopt: there is none.
   std::optional<size_t> ModelOf(const std::string& id) const;
   bool Contains(const std::string& id) const;
-  // Returns a session, after waking it up if it sleeps. NOT_FOUND: SESSION_EXPIRED for
-  // expired sessions, removed or not, if ExpiredIds still has them, else
-  // SESSION_NOT_FOUND. The errors of SessionSleep::Waker.
+  // SessionSleep::Find.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) {
     return sleep_.Find(id);
   }
@@ -84,64 +76,56 @@ class SessionDirectory {
   std::shared_ptr<SessionJournal> JournalOf(const std::string& id) const;
 
   // Up to `count` sessions in the order of ids, from the id `first` on. `next` becomes
-  // where the following ones begin, empty at the end. Copied in parts: a session that
-  // is created or removed meanwhile may be missing or not. A sleeping session stays
-  // asleep and gives a copy that describes it. Left out are expired sessions and those
-  // that the store cannot read. UNAVAILABLE, NO_ANSWER: the store hangs.
+  // where the following ones begin, empty at the end. A session that is created or
+  // removed meanwhile may be missing. A sleeping session stays asleep and gives a copy
+  // that describes it. Left out are expired sessions and those that the store cannot
+  // read. UNAVAILABLE, NO_ANSWER: the store hangs.
   absl::StatusOr<std::vector<std::shared_ptr<Session>>> From(const std::string& first,
                                                              size_t count,
                                                              std::string& next) const;
-  // Up to `count` awake sessions with ids above `after`, copied likewise.
-  std::vector<std::shared_ptr<Session>> AwakeAfter(const std::string& after,
-                                                   size_t count) const;
+  // Calls `visit` for each awake session, copied likewise, with no lock held.
+  void ForEachAwake(
+      const std::function<void(const std::shared_ptr<Session>&)>& visit) const;
 
-  // Removes the session. A call that holds it may go on until the runner is told by
-  // ModelRunner::Forget; that is so for all removals. The caller has the journal delete
-  // it and then calls Left. Errors as of Find; ABORTED, ETAG_MISMATCH, unless `etag` is
-  // empty or the present one.
+  // Removes the session; the caller has the journal delete it, then calls Left. After
+  // any removal its holder may go on until ModelRunner::Forget. Errors as of Find;
+  // ABORTED, ETAG_MISMATCH, unless `etag` is empty or the present one.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id,
                                                   const std::string& etag = "");
-  // The journal was told to delete the removed session: its id is free.
+  // The journal was told to delete it: its id is free.
   void Left(const Session& session);
-  // Removes a session that the store has nothing of. False: it was removed before.
-  bool Remove(Session& session);
   // Removes a session and has its journal delete it. False: it was removed before.
   bool Retire(const std::shared_ptr<Session>& session);
-  // Retires and returns awake sessions that have expired, the first to expire first.
-  // At most kExpiredAtOnce: call it until it returns none. Does not read the store.
-  // Throws std::bad_alloc, then none was removed.
+  // Retires and returns awake sessions that have expired, the first to expire first, at
+  // most kExpiredAtOnce: call it until it returns none. Does not read the store. Throws
+  // std::bad_alloc, then none was removed.
   static constexpr size_t kExpiredAtOnce = 16;
   std::vector<std::shared_ptr<Session>> RemoveExpired();
   // The same for one session; null: it is not awake or has not expired.
   std::shared_ptr<Session> RemoveIfExpired(const std::string& id);
-  // When the first session expires, perhaps in the past; nullopt: none will. A session
-  // with a ttl does not expire while a call holds it.
+  // When the first session expires, perhaps in the past; nullopt: none will.
   std::optional<Time> NextExpiry() const;
-  // The time until then; zero if it has passed or no session will expire.
+  // The time until then, or zero.
   Time::duration UntilExpiry() const;
 
-  // The history of the session is in memory from now on.
+  // From now on the history is in memory, or in the store only; false: a call holds the
+  // session, or it was removed.
   void SetResident(Session& session);
-  // It is in the store only from now on. False: a call holds the session, or it was
-  // removed.
   bool SetStored(Session& session);
 
   struct Facts {
-    bool held = false;      // by a call that waits, runs or delivers
+    bool held = false;
     bool detached = false;  // at rest, and its newest call is open
     int64_t tokens = 0;     // in the history
-    // When it was created, or last held or released.
-    std::chrono::system_clock::time_point last_use_time;
-    // Absent if it does not expire now: without an expiration, with a ttl while it is
-    // held, and after its removal.
-    std::optional<Time> expiry;
+    std::chrono::system_clock::time_point last_use_time;  // created, held or released
+    std::optional<Time> expiry;                           // SessionEntry::expiry
     std::optional<std::chrono::milliseconds> ttl;
     std::optional<SessionSampling> sampling;
     bool paused = false;
   };
   // As of one moment. `session` may have been removed.
   Facts FactsOf(const Session& session) const;
-  // Fills in what the mutex guards in the record of the session for the store.
+  // Fills in what the mutex guards.
   void Describe(const Session& session, StoredSession& stored) const;
 
   int64_t size() const;                // named sessions
@@ -151,8 +135,8 @@ class SessionDirectory {
  private:
   static constexpr size_t kCopiedAtOnce = 64;
 
-  // Has the journal of a retired session delete it, unless that was done. False: no
-  // memory; RemoveExpired does it later, or Insert before it takes the id.
+  // Has the journal of a retired session delete it. False: no memory; RemoveExpired
+  // does it later, or Insert before it takes the id.
   bool DeleteStored(const Session& session);
 
   const Clock& clock_;

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include "server/requests/engine_errors.h"
-#include "server/sessions/session_bytes.h"
 #include "server/sessions/session_journal.h"
 
 namespace mnemon {
@@ -93,15 +91,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionSleep::Find(const std::string& i
     bool expired = false;
     {
       Lock lock(table.mutex());
-      const auto awake = table.awake().find(id);
-      const bool there = awake != table.awake().end();
-      if (there && (expired_too || !SessionExpiries::IsExpired(*awake->second, now))) {
-        return awake->second;
+      auto awake = table.FindAwake(id);
+      if (awake && (expired_too || !SessionExpiries::IsExpired(*awake, now))) {
+        return awake;
       }
       const auto asleep = table.asleep().Find(id);
       sleeps = asleep && (expired_too || asleep->facts.expiry > now);
       if (sleeps) sleep = asleep->facts.sleep;
-      expired = asleep || there || table.expired().Contains(id);
+      expired = asleep || awake || table.expired().Contains(id);
     }
     if (!sleeps && expired) return engine_errors::SessionExpired(id);
     if (!sleeps) return engine_errors::NotFound(id);

@@ -35,26 +35,26 @@ class SessionSleep {
   // Before any session sleeps.
   void SetWaker(Waker waker) { waker_ = std::move(waker); }
 
-  // Puts a session to sleep and returns the bytes of memory that this frees. 0, and
-  // nothing changed, unless it is awake and at rest, has no history in memory and a
-  // quiet journal, and nobody else refers to it. On the journal writer's thread. Throws
+  // Puts a session to sleep and returns the bytes that this frees. 0, and nothing
+  // changed, unless it is awake and at rest, has no history in memory and a quiet
+  // journal, and nobody else refers to it. On the journal writer's thread. Throws
   // std::bad_alloc, then nothing changed.
   int64_t Sleep(const std::string& id);
-  // Returns an awake session, or wakes a sleeping one on this thread. Sessions that
-  // have expired are found only with `expired_too`. NOT_FOUND: SESSION_EXPIRED for
-  // expired sessions, removed or not, if ExpiredIds still has them, else
-  // SESSION_NOT_FOUND. RESOURCE_EXHAUSTED: no memory to wake it. The errors of Waker.
+  // Returns an awake session, or wakes a sleeping one by reading the store on this
+  // thread. Sessions that have expired are found only with `expired_too`. NOT_FOUND:
+  // SESSION_EXPIRED for expired sessions, removed or not, if ExpiredIds still has them,
+  // else SESSION_NOT_FOUND. RESOURCE_EXHAUSTED: no memory. The errors of Waker.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id,
                                                 bool expired_too = false);
   // A copy of a sleeping session, which stays asleep. The errors of Waker.
   absl::StatusOr<std::shared_ptr<Session>> Copy(const std::string& id,
                                                 const SleepingFacts& facts) const;
 
-  // Wakes a session that has expired in its sleep, so that it can be removed; no effect
-  // on others. The errors of Waker.
+  // Wakes a session that has expired in its sleep, for its removal; no effect on
+  // others. The errors of Waker.
   absl::Status WakeExpired(const std::string& id);
-  // Ids of sessions that have expired in their sleep, at most kFoundAtOnce. Finds none
-  // for a second after it has looked at all sessions.
+  // Ids of sessions that have expired in their sleep, at most kFoundAtOnce; none for a
+  // second after it has looked at all.
   static constexpr size_t kFoundAtOnce = 16;
   std::vector<std::string> FindExpired();
 
@@ -67,13 +67,9 @@ class SessionSleep {
   int64_t bytes() const;  // of memory that they take
 
  private:
-  enum class Woken {
-    kYes,
-    kGone,    // another thread has woken or removed it
-    kNoRoom,  // sessions have all the memory that they may have
-  };
-  // `sleep`: SleepingFacts::sleep when the session was read. `in_any_case`: whether or
-  // not there is room. Throws std::bad_alloc.
+  enum class Woken { kYes, kGone, kNoRoom };
+  // `sleep`: SleepingFacts::sleep when the session was read. `in_any_case`: even
+  // without room. kGone: another thread has woken or removed it. Throws std::bad_alloc.
   Woken PutAwake(const std::shared_ptr<Session>& session, uint64_t sleep,
                  bool in_any_case);
 

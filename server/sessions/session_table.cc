@@ -1,9 +1,76 @@
 // SPDX-License-Identifier: MIT
 #include "server/sessions/session_table.h"
 
-#include <utility>
+#include <new>
+
+#include "base/memory/heap_bytes.h"
 
 namespace mnemon {
+namespace {
+
+// With its nodes in list and map.
+int64_t ExpiredIdBytes(const std::string& id) {
+  return HeapBytes(2 * sizeof(void*) + sizeof(id)) + TextHeapBytes(id) +
+         HeapBytes(5 * sizeof(void*)) + static_cast<int64_t>(sizeof(void*));
+}
+
+}  // namespace
+
+void SessionExpiries::Prepare(Session& session) {
+  ExpirySet one = {{{}, &session}};
+  session.entry.expiry_node = one.extract(one.begin());
+}
+
+void SessionExpiries::Start(Session& session) {
+  if (session.entry.expiry) return;
+  if (session.entry.expires_at) {
+    StartAt(session, *session.entry.expires_at);
+  } else if (session.entry.ttl && !session.entry.held) {
+    StartAt(session, clock_.Now() + *session.entry.ttl);
+  }
+}
+
+void SessionExpiries::StartAt(Session& session, Time expiry) {
+  session.entry.expiry = expiry;
+  session.entry.expiry_node.value().first = expiry;
+  expiries_.insert(std::move(session.entry.expiry_node));
+}
+
+void SessionExpiries::Stop(Session& session) {
+  if (!session.entry.expiry) return;
+  session.entry.expiry_node = expiries_.extract({*session.entry.expiry, &session});
+  session.entry.expiry.reset();
+}
+
+std::optional<SessionExpiries::Time> SessionExpiries::first() const {
+  if (expiries_.empty()) return std::nullopt;
+  return expiries_.begin()->first;
+}
+
+Session* SessionExpiries::FirstExpired(Time now) const {
+  if (expiries_.empty() || expiries_.begin()->first > now) return nullptr;
+  return expiries_.begin()->second;
+}
+
+void ExpiredIds::Remember(const std::string& id) try {
+  Forget(id);
+  std::list<std::string> newest = {id};
+  places_.emplace(newest.back(), newest.begin());
+  order_.splice(order_.end(), newest);
+  charge_.Set(charge_.bytes() + ExpiredIdBytes(order_.back()));
+  if (order_.size() > kMost) Forget(order_.front());
+} catch (const std::bad_alloc&) {
+  // That id is answered as one that never was.
+}
+
+void ExpiredIds::Forget(const std::string& id) {
+  const auto found = places_.find(id);
+  if (found == places_.end()) return;
+  const auto place = found->second;
+  places_.erase(found);  // its key is the text of the place
+  charge_.Set(charge_.bytes() - ExpiredIdBytes(*place));
+  order_.erase(place);
+}
 
 SessionTable::Place::Place(const std::shared_ptr<Session>& session)
     : session_(*session),
@@ -43,17 +110,13 @@ void SessionTable::Add(Place& place) {
   if (!session.resident) ++stored_[session.model];
 }
 
-SessionTable::Sessions::node_type SessionTable::Remove(Session& session) {
+void SessionTable::Retire(Session& session) {
   expiries_.Stop(session);
   session.entry.deleted = true;
   --sizes_[session.model];
   if (!session.resident) --stored_[session.model];
   if (!session.request_id.empty()) requests_.erase(session.request_id);
-  return awake_.extract(session.id);
-}
-
-void SessionTable::Retire(Session& session) {
-  auto node = Remove(session);
+  auto node = awake_.extract(session.id);
   if (session.journal != nullptr) leaving_.insert(std::move(node));
 }
 

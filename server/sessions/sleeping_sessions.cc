@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/sessions/sleeping_sessions.h"
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -23,35 +21,9 @@ uint64_t WordAt(const char* block, size_t at) {
   return word;
 }
 
-void SetWord(char* block, size_t at, uint64_t word) {
-  std::memcpy(block + at, &word, sizeof(word));
-}
-
-char* PutNumber(char* to, uint64_t number) {
-  for (; number >= 0x80; number >>= 7) *to++ = static_cast<char>(number | 0x80);
-  *to++ = static_cast<char>(number);
-  return to;
-}
-
-size_t NumberBytes(uint64_t number) {
-  return (static_cast<size_t>(std::bit_width(number | 1)) + 6) / 7;
-}
-
-size_t SizeOf(const SleepingSession& session) {
-  const SleepingFacts& facts = session.facts;
-  size_t size = kTextsAt + session.id.size() + session.request_id.size();
-  for (const uint64_t number :
-       {uint64_t{session.id.size()}, uint64_t{session.request_id.size()},
-        uint64_t{facts.model}, facts.updates, facts.taken_back, facts.version,
-        facts.sleep}) {
-    size += NumberBytes(number);
-  }
-  return size;
-}
-
-char* PutText(char* to, std::string_view text) {
-  to = PutNumber(to, text.size());
-  return std::copy(text.begin(), text.end(), to);
+void PutNumber(std::string& to, uint64_t number) {
+  for (; number >= 0x80; number >>= 7) to += static_cast<char>(number | 0x80);
+  to += static_cast<char>(number);
 }
 
 uint64_t TakeNumber(const char*& from) {
@@ -70,44 +42,55 @@ std::string_view TakeText(const char*& from) {
   return text;
 }
 
-uint64_t WordOf(std::chrono::steady_clock::time_point time) {
+uint64_t WordOf(auto time) {
   return static_cast<uint64_t>(time.time_since_epoch().count());
+}
+
+template <class T>
+T FromWord(uint64_t word) {
+  return T(typename T::duration(static_cast<int64_t>(word)));
 }
 
 }  // namespace
 
-SleepingSessions::Block::Block(const SleepingSession& session)
-    : bytes_(std::make_unique<char[]>(SizeOf(session))) {
+SleepingSessions::Block::Block(const SleepingSession& session) {
   const SleepingFacts& facts = session.facts;
-  SetWord(bytes_.get(), kExpiryAt, WordOf(facts.expiry));
-  SetWord(bytes_.get(), kLastUseAt,
-          static_cast<uint64_t>(facts.last_use_time.time_since_epoch().count()));
-  SetWord(bytes_.get(), kNonceAt, facts.nonce);
-  char* to = PutText(bytes_.get() + kTextsAt, session.id);
-  to = PutText(to, session.request_id);
+  const uint64_t words[] = {WordOf(facts.expiry), WordOf(facts.last_use_time),
+                            facts.nonce};
+  std::string block(reinterpret_cast<const char*>(words), sizeof(words));
+  for (const std::string_view text : {session.id, session.request_id}) {
+    PutNumber(block, text.size());
+    block += text;
+  }
   for (const uint64_t number : {uint64_t{facts.model}, facts.updates, facts.taken_back,
                                 facts.version, facts.sleep}) {
-    to = PutNumber(to, number);
+    PutNumber(block, number);
   }
+  bytes_ = std::make_unique_for_overwrite<char[]>(block.size());
+  std::ranges::copy(block, bytes_.get());
+}
+
+SleepingSession SleepingSessions::Block::Read(const char*& end) const {
+  const char* const block = bytes_.get();
+  end = block + kTextsAt;
+  SleepingSession session;
+  session.id = TakeText(end);
+  session.request_id = TakeText(end);
+  session.facts.model = static_cast<uint32_t>(TakeNumber(end));
+  session.facts.updates = TakeNumber(end);
+  session.facts.taken_back = TakeNumber(end);
+  session.facts.version = TakeNumber(end);
+  session.facts.sleep = TakeNumber(end);
+  session.facts.nonce = WordAt(block, kNonceAt);
+  session.facts.last_use_time =
+      FromWord<std::chrono::system_clock::time_point>(WordAt(block, kLastUseAt));
+  session.facts.expiry = expiry();
+  return session;
 }
 
 SleepingSession SleepingSessions::Block::Read() const {
-  using std::chrono::system_clock;
-  const char* const block = bytes_.get();
-  const char* from = block + kTextsAt;
-  SleepingSession session;
-  session.id = TakeText(from);
-  session.request_id = TakeText(from);
-  session.facts.model = static_cast<uint32_t>(TakeNumber(from));
-  session.facts.updates = TakeNumber(from);
-  session.facts.taken_back = TakeNumber(from);
-  session.facts.version = TakeNumber(from);
-  session.facts.sleep = TakeNumber(from);
-  session.facts.nonce = WordAt(block, kNonceAt);
-  session.facts.last_use_time = system_clock::time_point(
-      system_clock::duration(static_cast<int64_t>(WordAt(block, kLastUseAt))));
-  session.facts.expiry = expiry();
-  return session;
+  const char* end;
+  return Read(end);
 }
 
 std::string_view SleepingSessions::Block::id() const {
@@ -116,22 +99,24 @@ std::string_view SleepingSessions::Block::id() const {
 }
 
 SleepingSessions::Time SleepingSessions::Block::expiry() const {
-  return Time(Time::duration(static_cast<int64_t>(WordAt(bytes_.get(), kExpiryAt))));
+  return FromWord<Time>(WordAt(bytes_.get(), kExpiryAt));
 }
 
 void SleepingSessions::Block::SetExpiry(Time expiry) {
-  SetWord(bytes_.get(), kExpiryAt, WordOf(expiry));
+  const uint64_t word = WordOf(expiry);
+  std::memcpy(bytes_.get() + kExpiryAt, &word, sizeof(word));
 }
 
 int64_t SleepingSessions::Block::bytes() const {
   // A pointer in a tree whose nodes are half full at least.
   constexpr int64_t kPlaceBytes = 2 * sizeof(void*);
-  const SleepingSession session = Read();
-  return HeapBytes(static_cast<int64_t>(SizeOf(session))) +
+  const char* end;
+  const SleepingSession session = Read(end);
+  return HeapBytes(end - bytes_.get()) +
          (session.request_id.empty() ? 1 : 2) * kPlaceBytes;
 }
 
-std::string_view SleepingSessions::ByRequest::KeyOf(const char* block) {
+std::string_view SleepingSessions::RequestId::Of(const char* block) {
   const char* from = block + kTextsAt;
   TakeText(from);
   return TakeText(from);
@@ -181,7 +166,7 @@ bool SleepingSessions::LookForExpired(Time now, std::vector<std::string>& expire
     look_began_ = now;
     look_from_.clear();
     look_next_ = Time::max();
-    // Of those that fall asleep from here on.
+    // From here on of those that fall asleep later.
     due_ = Time::max();
   }
   auto at = by_id_.lower_bound(std::string_view(look_from_));

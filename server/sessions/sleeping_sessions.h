@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sleeping sessions: what the directory keeps of them in memory. Each takes a block of
-// some 40 bytes and its strings, and is found by its id and by its creating request.
+// What the directory keeps in memory of sleeping sessions: a block of some 40 bytes and
+// its strings for each, found by id and by creating request.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace mnemon {
 
-// Facts of a sleeping session that the store does not have.
+// Facts that the store does not have.
 struct SleepingFacts {
   uint32_t model = 0;
   uint64_t nonce = 0;  // with the next two, its etag
@@ -38,8 +38,8 @@ struct SleepingSession {
   SleepingFacts facts;
 };
 
-// Guarded by its owner's mutex. Operations on one session take O(log n). They allocate
-// only where noted, and change nothing when they throw std::bad_alloc.
+// Guarded by its owner's mutex. O(log n). Allocates only where noted, and changes
+// nothing when it throws std::bad_alloc.
 class SleepingSessions {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -59,13 +59,15 @@ class SleepingSessions {
    private:
     friend class SleepingSessions;
 
+    SleepingSession Read(const char*& end) const;
+
     std::unique_ptr<char[]> bytes_;
   };
 
   // `charge` counts the memory of all blocks.
   explicit SleepingSessions(ByteCharge charge) : charge_(std::move(charge)) {}
 
-  // REQUIRES: no other session has the id or the request id. Throws std::bad_alloc.
+  // REQUIRES: id and request id are unique. Throws std::bad_alloc.
   void Add(Block block);
   // nullopt: it is not there.
   std::optional<Block> Take(std::string_view id);
@@ -73,25 +75,28 @@ class SleepingSessions {
   std::optional<SleepingSession> Find(std::string_view id) const;
   // The id of the session that the request created.
   std::optional<std::string_view> FindRequest(std::string_view request_id) const;
-  // Ordered by id. An iterator is valid until a session is added or taken.
-  struct ById {
+  // Orders what has keys of the kind Key.
+  template <class Key>
+  struct By {
     using is_transparent = void;
-    static std::string_view KeyOf(std::string_view id) { return id; }
-    static std::string_view KeyOf(const Block& block) { return block.id(); }
     template <class A, class B>
     bool operator()(const A& a, const B& b) const {
-      return KeyOf(a) < KeyOf(b);
+      return Key::Of(a) < Key::Of(b);
     }
   };
-  using Blocks = absl::btree_set<Block, ById>;
+  struct Id {
+    static std::string_view Of(std::string_view id) { return id; }
+    static std::string_view Of(const Block& block) { return block.id(); }
+  };
+  // Ordered by id. An iterator is valid until a session is added or taken.
+  using Blocks = absl::btree_set<Block, By<Id>>;
   const Blocks& blocks() const { return by_id_; }
 
   // A lower bound of the times when sessions expire.
   Time due() const { return std::min(due_, look_began_); }
-  // Looks at the next kLookedAtOnce sessions and appends the ids of those that have
-  // expired by `now` to `expired`, up to its capacity. False: it has seen all sessions.
-  // The next round begins kLookAgain later at the earliest, and finds again what was
-  // not taken.
+  // Looks at the next kLookedAtOnce sessions and appends ids of those that have expired
+  // by `now` to `expired`, up to its capacity. False: it has seen all. The next round
+  // begins kLookAgain later at the earliest, and finds again what was not taken.
   bool LookForExpired(Time now, std::vector<std::string>& expired);
 
   int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
@@ -101,20 +106,15 @@ class SleepingSessions {
   static constexpr std::chrono::seconds kLookAgain{1};
   static constexpr size_t kLookedAtOnce = 64;
 
-  // Orders bytes of blocks by request id.
-  struct ByRequest {
-    using is_transparent = void;
-    static std::string_view KeyOf(std::string_view request_id) { return request_id; }
-    static std::string_view KeyOf(const char* block);
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      return KeyOf(a) < KeyOf(b);
-    }
+  // Of the bytes of a block.
+  struct RequestId {
+    static std::string_view Of(std::string_view request_id) { return request_id; }
+    static std::string_view Of(const char* block);
   };
 
   ByteCharge charge_;
   Blocks by_id_;
-  absl::btree_set<const char*, ByRequest> by_request_;
+  absl::btree_set<const char*, By<RequestId>> by_request_;
   Time due_ = Time::max();
   Time look_began_ = Time::max();  // of an unfinished round
   std::string look_from_;          // id where it goes on

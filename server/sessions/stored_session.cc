@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/sessions/stored_session.h"
 
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -9,14 +12,34 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/sessions/session_record.h"
+#include "server/requests/request_check.h"
+#include "server/sessions/record_json.h"
 
 namespace mnemon {
 namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-using Time = std::chrono::system_clock::time_point;
+
+absl::Status DamagedRecord(std::string_view what) {
+  return MakeError(absl::StatusCode::kDataLoss,
+                   StrCat("the record of the session: ", what),
+                   {.reason = "SNAPSHOT_DAMAGED"});
+}
+
+// Calls visit(name, member) for each number of the sampling.
+template <class Sampling, class Visit>
+void VisitSampling(Sampling& sampling, const Visit& visit) {
+  visit("temperature", sampling.temperature);
+  visit("top_k", sampling.top_k);
+  visit("top_p", sampling.top_p);
+  visit("min_p", sampling.min_p);
+  visit("typical_p", sampling.typical_p);
+  visit("repetition_penalty", sampling.repetition_penalty);
+  visit("frequency_penalty", sampling.frequency_penalty);
+  visit("presence_penalty", sampling.presence_penalty);
+  visit("penalty_window_tokens", sampling.penalty_window_tokens);
+}
 
 absl::Status DamagedSession(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss,
@@ -24,190 +47,167 @@ absl::Status DamagedSession(std::string_view what) {
                    {.reason = "RECORD_DAMAGED"});
 }
 
-int64_t ToMillis(Time time) {
-  return std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
-}
-Time FromMillis(int64_t ms) { return Time(milliseconds(ms)); }
+constexpr RecordReader::Faults kSessionFaults = {.damaged = DamagedSession,
+                                                 .integer = "is not a whole number",
+                                                 .texts = "has what is no text"};
 
-// Reads members of an object; the first that is not as it should be stays in status().
-class SessionReader {
- public:
-  explicit SessionReader(const json& object) : object_(object) {
-    if (!object.is_object()) status_ = DamagedSession("not a JSON object");
-  }
-
-  template <class T>
-  void Read(const char* name, T& value) {
-    const json* const found = Find(name);
-    if (found == nullptr) return;
-    if constexpr (std::is_same_v<T, bool>) {
-      if (!found->is_boolean()) return Fail(name, "a boolean");
-      value = found->get<bool>();
-    } else if constexpr (std::is_integral_v<T>) {
-      if (!found->is_number_integer() ||
-          (!found->is_number_unsigned() && found->get<int64_t>() < 0)) {
-        return Fail(name, "a whole number");
-      }
-      value = static_cast<T>(found->get<uint64_t>());
-    } else if constexpr (std::is_same_v<T, Time>) {
-      if (!found->is_number_integer()) return Fail(name, "a time");
-      value = FromMillis(found->get<int64_t>());
-    } else {
-      static_assert(std::is_same_v<T, std::string>);
-      if (!found->is_string()) return Fail(name, "a text");
-      value = found->get<std::string>();
-    }
-  }
-  // Calls read(item) for each of a list.
-  template <class Read>
-  void ReadList(const char* name, const Read& read) {
-    const json* const found = Find(name);
-    if (found == nullptr) return;
-    if (!found->is_array()) return Fail(name, "a list");
-    for (const json& item : *found) status_.Update(read(item));
-  }
-  const json* Find(const char* name) const {
-    if (!status_.ok()) return nullptr;
-    const auto found = object_.find(name);
-    return found == object_.end() ? nullptr : &*found;
-  }
-  void Fail(const char* name, const char* wanted) {
-    status_.Update(DamagedSession(StrCat(name, " is not ", wanted)));
-  }
-  void Update(const absl::Status& status) { status_.Update(status); }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const json& object_;
-  absl::Status status_;
+constexpr auto kSnapshotMembers = []<class Io>(Io& io, auto& snapshot) {
+  io("name", snapshot.name);
+  // Only format 1 has it.
+  if constexpr (std::is_same_v<Io, RecordReader>) io("sequence", snapshot.sequence);
+  io("tokens", snapshot.tokens);
+  io("computed", snapshot.computed);
 };
 
-json Format(const StoredSnapshot& snapshot) {
-  return {{"name", snapshot.name},
-          {"tokens", snapshot.tokens},
-          {"computed", snapshot.computed}};
-}
+constexpr auto kCheckpointMembers = []<class Io>(Io& io, auto& checkpoint) {
+  io("id", checkpoint.id);
+  io("request_id", checkpoint.request_id);
+  io("create_time", checkpoint.create_time);
+  if constexpr (std::is_same_v<Io, RecordReader>) {
+    if (!io.Find("snapshot")) io.Damaged("a checkpoint without a snapshot");
+  }
+  io("snapshot", checkpoint.snapshot, kSnapshotMembers);
+};
 
-absl::Status Parse(const json& object, StoredSnapshot& snapshot) {
-  SessionReader reader(object);
-  reader.Read("name", snapshot.name);
-  reader.Read("sequence", snapshot.sequence);
-  reader.Read("tokens", snapshot.tokens);
-  reader.Read("computed", snapshot.computed);
-  return reader.status();
-}
+constexpr auto kSessionMembers = [](auto& io, auto& session) {
+  io("epoch", session.epoch);
+  io("sequence", session.sequence);
+  io("model", session.model);
+  io("model_id", session.model_id);
+  io("create_time", session.create_time);
+  io("last_use_time", session.last_use_time);
+  io("expire_time", session.expire_time);
+  io("paused", session.paused);
+  io("rebuilt", session.rebuilt);
+  io("parent", session.parent);
+  io("request_id", session.request_id);
+  if (!session.request_id.empty()) {
+    io("request_text", session.request_text);
+    io("drawn_id", session.drawn_id);
+  }
+  io("request_ids", session.request_ids);
+  io("newest_call", session.newest_call);
+  io("scored_from", session.scored_from);
+  io("snapshots", session.snapshots, kSnapshotMembers);
+  io("checkpoints", session.checkpoints, kCheckpointMembers);
+};
 
-const char* NameOf(Durability durability) {
-  return durability == Durability::kAlways ? "always"
-         : durability == Durability::kTurn ? "turn"
-                                           : "none";
-}
+constexpr const char* kDurabilityNames[] = {"none", "turn", "always"};
 
 }  // namespace
 
-std::optional<Time> StoredSession::expiry() const {
+json SamplingJson(const SessionSampling& sampling) {
+  json object = json::object();
+  VisitSampling(sampling.values,
+                [&](const char* name, const auto& value) { object[name] = value; });
+  for (const LogitBias& entry : sampling.values.logit_bias) {
+    json bias = std::isfinite(entry.bias) ? json(entry.bias) : json();
+    object["logit_bias"].push_back(json::array({entry.token, std::move(bias)}));
+  }
+  if (sampling.seed) object["seed"] = StrCat(*sampling.seed);
+  return object;
+}
+
+absl::StatusOr<SessionSampling> ParseSampling(const json& object) {
+  if (!object.is_object()) return DamagedRecord("sampling is not an object");
+  SessionSampling sampling;
+  absl::Status status;
+  VisitSampling(sampling.values, [&]<class T>(const char* name, T& value) {
+    const auto found = object.find(name);
+    if (found == object.end()) return;
+    const bool fits =
+        std::is_integral_v<T> ? found->is_number_integer() : found->is_number();
+    if (!fits) return status.Update(DamagedRecord(StrCat(name, " is no such number")));
+    value = found->get<T>();
+  });
+  MNEMON_RETURN_IF_ERROR(status);
+  for (const json& entry : object.value("logit_bias", json::array())) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer() ||
+        !(entry[1].is_number() || entry[1].is_null())) {
+      return DamagedRecord("logit_bias is not a list of [token, bias]");
+    }
+    sampling.values.logit_bias.push_back(
+        {.token = entry[0].get<int32_t>(),
+         .bias = entry[1].is_null() ? -std::numeric_limits<float>::infinity()
+                                    : entry[1].get<float>()});
+  }
+  if (const auto seed = object.find("seed"); seed != object.end()) {
+    uint64_t value = 0;
+    if (!seed->is_string()) return DamagedRecord("seed is not a text");
+    const auto& text = seed->get_ref<const std::string&>();
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return DamagedRecord("seed is not a number");
+    }
+    sampling.seed = value;
+  }
+  return sampling;
+}
+
+std::string FormatSessionRecord(const SessionSettings& settings) {
+  json object = json::object();
+  if (settings.ttl) object["ttl_ms"] = settings.ttl->count();
+  if (settings.sampling) object["sampling"] = SamplingJson(*settings.sampling);
+  return object.dump();
+}
+
+absl::StatusOr<SessionSettings> ParseSessionRecord(const std::string& text) {
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return DamagedRecord("not a JSON object");
+  SessionSettings settings;
+  if (const auto ttl = object.find("ttl_ms"); ttl != object.end()) {
+    if (!ttl->is_number_integer()) return DamagedRecord("ttl_ms is not an integer");
+    settings.ttl = milliseconds(ttl->get<int64_t>());
+    if (!CheckTtl(settings.ttl).ok()) return DamagedRecord("ttl_ms is out of range");
+  }
+  if (const auto sampling = object.find("sampling"); sampling != object.end()) {
+    MNEMON_ASSIGN_OR_RETURN(settings.sampling, ParseSampling(*sampling));
+  }
+  return settings;
+}
+
+std::optional<std::chrono::system_clock::time_point> StoredSession::expiry() const {
   if (ttl) return last_use_time + *ttl;
   return expire_time;
 }
 
 std::string FormatStoredSession(const StoredSession& session) {
-  json object = {{"format", StoredSession::kFormat},
-                 {"epoch", session.epoch},
-                 {"sequence", session.sequence},
-                 {"model", session.model},
-                 {"model_id", session.model_id},
-                 {"durability", NameOf(session.durability)},
-                 {"create_time", ToMillis(session.create_time)},
-                 {"last_use_time", ToMillis(session.last_use_time)},
-                 {"settings", FormatSessionRecord(
-                                  {.ttl = session.ttl, .sampling = session.sampling})}};
-  if (session.expire_time) object["expire_time"] = ToMillis(*session.expire_time);
-  if (session.paused) object["paused"] = true;
-  if (session.rebuilt) object["rebuilt"] = true;
-  if (!session.parent.empty()) object["parent"] = session.parent;
-  if (!session.request_id.empty()) {
-    object["request_id"] = session.request_id;
-    object["request_text"] = session.request_text;
-    object["drawn_id"] = session.drawn_id;
-  }
-  if (!session.request_ids.empty()) object["request_ids"] = session.request_ids;
-  if (!session.newest_call.empty()) object["newest_call"] = session.newest_call;
-  if (session.scored_from) object["scored_from"] = *session.scored_from;
-  for (const StoredSnapshot& snapshot : session.snapshots) {
-    object["snapshots"].push_back(Format(snapshot));
-  }
-  for (const StoredCheckpoint& checkpoint : session.checkpoints) {
-    object["checkpoints"].push_back({{"id", checkpoint.id},
-                                     {"request_id", checkpoint.request_id},
-                                     {"create_time", ToMillis(checkpoint.create_time)},
-                                     {"snapshot", Format(checkpoint.snapshot)}});
-  }
+  json object = {
+      {"format", StoredSession::kFormat},
+      {"durability", kDurabilityNames[static_cast<size_t>(session.durability)]},
+      {"settings",
+       FormatSessionRecord({.ttl = session.ttl, .sampling = session.sampling})}};
+  RecordWriter to(object);
+  kSessionMembers(to, session);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   StoredSession session;
-  SessionReader reader(object);
+  absl::Status status;
+  RecordReader from(object, kSessionFaults, status);
   session.format = 0;
-  reader.Read("format", session.format);
-  if (reader.status().ok() && session.format > StoredSession::kFormat) {
+  from("format", session.format);
+  if (status.ok() && session.format > StoredSession::kFormat) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      StrCat("the record of the session has format ", session.format,
                             ", this server reads up to ", StoredSession::kFormat),
                      {.reason = "STORE_FORMAT"});
   }
-  reader.Read("epoch", session.epoch);
-  reader.Read("sequence", session.sequence);
+  kSessionMembers(from, session);
   std::string durability, settings = "{}";
-  reader.Read("model", session.model);
-  reader.Read("model_id", session.model_id);
-  reader.Read("durability", durability);
+  from("durability", durability);
   session.durability = durability == "always" ? Durability::kAlways : Durability::kTurn;
-  if (durability != NameOf(session.durability)) reader.Fail("durability", "a level");
-  reader.Read("create_time", session.create_time);
-  reader.Read("last_use_time", session.last_use_time);
-  reader.Read("settings", settings);
-  if (const absl::StatusOr<SessionRecord> record = ParseSessionRecord(settings);
-      record.ok()) {
-    session.ttl = record->ttl;
-    session.sampling = record->sampling;
-  } else {
-    reader.Update(record.status());
+  if (durability != kDurabilityNames[static_cast<size_t>(session.durability)]) {
+    from.Fail("durability", "is not a level");
   }
-  if (reader.Find("expire_time") != nullptr) {
-    reader.Read("expire_time", session.expire_time.emplace());
-  }
-  reader.Read("paused", session.paused);
-  reader.Read("rebuilt", session.rebuilt);
-  reader.Read("parent", session.parent);
-  reader.Read("request_id", session.request_id);
-  reader.Read("request_text", session.request_text);
-  reader.Read("drawn_id", session.drawn_id);
-  reader.ReadList("request_ids", [&](const json& id) {
-    if (!id.is_string()) return DamagedSession("request_ids has what is no text");
-    session.request_ids.push_back(id.get<std::string>());
-    return absl::OkStatus();
-  });
-  reader.Read("newest_call", session.newest_call);
-  if (reader.Find("scored_from") != nullptr) {
-    reader.Read("scored_from", session.scored_from.emplace());
-  }
-  reader.ReadList("snapshots", [&](const json& item) {
-    return Parse(item, session.snapshots.emplace_back());
-  });
-  reader.ReadList("checkpoints", [&](const json& item) {
-    StoredCheckpoint& checkpoint = session.checkpoints.emplace_back();
-    SessionReader inner(item);
-    inner.Read("id", checkpoint.id);
-    inner.Read("request_id", checkpoint.request_id);
-    inner.Read("create_time", checkpoint.create_time);
-    const json* const snapshot = inner.Find("snapshot");
-    if (snapshot == nullptr) return DamagedSession("a checkpoint without a snapshot");
-    inner.Update(Parse(*snapshot, checkpoint.snapshot));
-    return inner.status();
-  });
-  MNEMON_RETURN_IF_ERROR(reader.status());
+  from("settings", settings);
+  MNEMON_RETURN_IF_ERROR(status);
+  MNEMON_ASSIGN_OR_RETURN(SessionSettings kept, ParseSessionRecord(settings));
+  session.ttl = kept.ttl;
+  session.sampling = std::move(kept.sampling);
   return session;
 }
 

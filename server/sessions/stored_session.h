@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The record of a session in the store: all of it except history and state. A JSON
-// object whose keys are the members' names; times are milliseconds since 1970.
+// Records of a session, as JSON objects: of its settings in a snapshot, and of all of
+// it except history and state in the store.
 #pragma once
 
 #include <chrono>
@@ -66,10 +66,22 @@ struct StoredSession {
   std::optional<std::chrono::system_clock::time_point> expiry() const;
 };
 
+// Keys are the members' names; times are milliseconds since 1970.
 std::string FormatStoredSession(const StoredSession& session);
 
-// Unknown keys, of later versions, are ignored. DATA_LOSS, RECORD_DAMAGED, names the
-// malformed key; FAILED_PRECONDITION, STORE_FORMAT, a later format.
+// Unknown keys, of later versions, are ignored, here and below. DATA_LOSS,
+// RECORD_DAMAGED, names the malformed key; FAILED_PRECONDITION, STORE_FORMAT, a later
+// format.
 absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text);
+
+// The ttl and the sampling of `settings`. Keys, each absent without a value:
+//   ttl_ms    integer
+//   sampling  object: the members of RequestedSampling by their names, logit_bias as a
+//             list of [token, bias], where null is minus infinity; "seed" as a string
+//             of decimal digits
+std::string FormatSessionRecord(const SessionSettings& settings);
+
+// The other members are absent. DATA_LOSS, SNAPSHOT_DAMAGED, names the malformed key.
+absl::StatusOr<SessionSettings> ParseSessionRecord(const std::string& text);
 
 }  // namespace mnemon

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <new>
-#include <utility>
 
 #include "base/check.h"
 #include "base/memory/heap_bytes.h"
@@ -32,22 +32,22 @@ void WithStored(TokenHistory::Width width, F call) {
 
 }  // namespace
 
-template <int64_t bytes>
-struct TokenHistory::PieceOf : Piece {
-  alignas(int32_t) std::array<std::byte, bytes> all;
-};
-
-template <int64_t bytes>
-std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePieceOf() {
-  auto piece = std::make_shared_for_overwrite<PieceOf<bytes>>();
+template <int64_t most>
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePieceOf(int64_t wanted) {
+  struct Whole : Piece {
+    alignas(int32_t) std::array<std::byte, most> all;
+  };
+  if constexpr (most > kLeastRoom) {
+    if (wanted <= most / 2) return MakePieceOf<most / 2>(wanted);
+  }
+  auto piece = std::make_shared_for_overwrite<Whole>();
   piece->tokens = piece->all.data();
   return piece;
 }
 
 int64_t TokenHistory::RoomFor(int64_t tokens) {
-  int64_t room = kLeastRoom;
-  while (room < tokens) room *= 2;
-  return room;
+  return std::max(kLeastRoom,
+                  static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tokens))));
 }
 
 int64_t TokenHistory::BytesOfPiece(int64_t room, Width width) {
@@ -61,35 +61,11 @@ int64_t TokenHistory::BytesOf(int64_t tokens, Width width) {
          (last > 0 ? BytesOfPiece(RoomFor(last), width) : 0);
 }
 
-std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece(int64_t room) {
-  std::shared_ptr<Piece> piece;
-  switch (BytesIn(room)) {
-    case 16:
-      piece = MakePieceOf<16>();
-      break;
-    case 32:
-      piece = MakePieceOf<32>();
-      break;
-    case 64:
-      piece = MakePieceOf<64>();
-      break;
-    case 128:
-      piece = MakePieceOf<128>();
-      break;
-    case 256:
-      piece = MakePieceOf<256>();
-      break;
-    case 512:
-      piece = MakePieceOf<512>();
-      break;
-    case 1024:
-      piece = MakePieceOf<1024>();
-      break;
-    default:
-      piece = MakePieceOf<kPiece * sizeof(int32_t)>();
-  }
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece(int64_t room,
+                                                             ByteCharge& charge) {
+  std::shared_ptr<Piece> piece = MakePieceOf<kPieceBytes>(BytesIn(room));
   piece->room = room;
-  piece->charge = charge_.Split(BytesOfPiece(room, width_));
+  piece->charge = charge.Split(BytesOfPiece(room, width_));
   return piece;
 }
 
@@ -97,8 +73,8 @@ int64_t TokenHistory::PiecesKept(int64_t begin, int64_t end) const {
   const int64_t first = begin / kPiece;
   const auto held = static_cast<int64_t>(pieces_.size());
   if (begin >= end) return held;
-  // Pieces that are shared hold nothing that stays, behind the first of those that
-  // change.
+  // The first piece that changes is shared: it is copied, and the ones after it are not
+  // needed.
   if (first < shared_) return first;
   if (held == 0) return 0;
   const int64_t needed = std::min(kPiece, end - (held - 1) * kPiece);
@@ -114,63 +90,59 @@ bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited, Room last)
       last == Room::kLeast ? RoomFor(end - (pieces - 1) * kPiece) : kPiece;
   const int64_t bytes = (pieces - kept - 1) * BytesOfPiece(kPiece, width_) +
                         BytesOfPiece(last_room, width_);
-  if (!charge_.TrySet(bytes)) {
+  ByteCharge charge = charge_.Split(0);
+  if (!charge.TrySet(bytes)) {
     if (limited) return false;
-    charge_.Set(bytes);
+    charge.Set(bytes);
   }
   Pieces made;
-  try {
-    const auto count = static_cast<size_t>(pieces - kept);
-    made.reserve(count);
-    while (made.size() < count) {
-      made.push_back(MakePiece(made.size() + 1 < count ? kPiece : last_room));
-    }
-    std::lock_guard lock(mutex_);
-    ReserveAtLeast(pieces_, static_cast<size_t>(pieces));
-    if (kept == first && begin % kPiece > 0) {
-      std::copy_n(pieces_[first]->tokens, BytesIn(begin % kPiece),
-                  made.front()->tokens);
-    }
-    pieces_.resize(kept);
-    shared_ = std::min(shared_.load(), kept);
-    std::move(made.begin(), made.end(), std::back_inserter(pieces_));
-  } catch (const std::bad_alloc&) {
-    charge_.Set(0);
-    throw;
+  const auto count = static_cast<size_t>(pieces - kept);
+  made.reserve(count);
+  while (made.size() < count) {
+    made.push_back(MakePiece(made.size() + 1 < count ? kPiece : last_room, charge));
   }
+  std::lock_guard lock(mutex_);
+  ReserveAtLeast(pieces_, static_cast<size_t>(pieces));
+  if (kept == first && begin % kPiece > 0) {
+    std::copy_n(pieces_[first]->tokens, BytesIn(begin % kPiece), made.front()->tokens);
+  }
+  pieces_.resize(kept);
+  shared_ = std::min(shared_.load(), kept);
+  std::move(made.begin(), made.end(), std::back_inserter(pieces_));
   return true;
 }
 
-void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
+template <class Tokens, class Call>
+void TokenHistory::ForEachPiece(int64_t begin, Tokens tokens, Call call) const {
   while (!tokens.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
-    std::byte* const to = pieces_[begin / kPiece]->tokens + BytesIn(within);
-    WithStored(width_, [&](auto stored) {
-      for (size_t i = 0; i < count; ++i) {
-        stored = static_cast<decltype(stored)>(tokens[i]);
-        std::memcpy(to + i * sizeof(stored), &stored, sizeof(stored));
-      }
-    });
+    call(tokens.first(count), pieces_[begin / kPiece]->tokens + BytesIn(within));
     tokens = tokens.subspan(count);
     begin += static_cast<int64_t>(count);
   }
 }
 
-void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
-  while (!out.empty()) {
-    const int64_t within = begin % kPiece;
-    const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
-    const std::byte* const from = pieces_[begin / kPiece]->tokens + BytesIn(within);
+void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
+  ForEachPiece(begin, tokens, [&](std::span<const int32_t> part, std::byte* to) {
     WithStored(width_, [&](auto stored) {
-      for (size_t i = 0; i < count; ++i) {
-        std::memcpy(&stored, from + i * sizeof(stored), sizeof(stored));
-        out[i] = static_cast<int32_t>(stored);
+      for (size_t i = 0; i < part.size(); ++i) {
+        stored = static_cast<decltype(stored)>(part[i]);
+        std::memcpy(to + i * sizeof(stored), &stored, sizeof(stored));
       }
     });
-    out = out.subspan(count);
-    begin += static_cast<int64_t>(count);
-  }
+  });
+}
+
+void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
+  ForEachPiece(begin, out, [&](std::span<int32_t> part, const std::byte* from) {
+    WithStored(width_, [&](auto stored) {
+      for (size_t i = 0; i < part.size(); ++i) {
+        std::memcpy(&stored, from + i * sizeof(stored), sizeof(stored));
+        part[i] = static_cast<int32_t>(stored);
+      }
+    });
+  });
 }
 
 void TokenHistory::Publish(int64_t kept, int64_t size) {
@@ -212,15 +184,11 @@ std::shared_ptr<TokenHistory::Piece> TokenHistory::MakeSmallerLast() {
   const int64_t tokens = size() - last * kPiece;
   const int64_t room = RoomFor(tokens);
   if (room >= pieces_[last]->room) return nullptr;
-  charge_.Set(BytesOfPiece(room, width_));
-  try {
-    auto piece = MakePiece(room);
-    std::copy_n(pieces_[last]->tokens, BytesIn(tokens), piece->tokens);
-    return piece;
-  } catch (const std::bad_alloc&) {
-    charge_.Set(0);
-    throw;
-  }
+  ByteCharge charge = charge_.Split(0);
+  charge.Set(BytesOfPiece(room, width_));
+  auto piece = MakePiece(room, charge);
+  std::copy_n(pieces_[last]->tokens, BytesIn(tokens), piece->tokens);
+  return piece;
 }
 
 TokenHistory::Pieces TokenHistory::TakeUnused() {

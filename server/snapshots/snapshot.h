@@ -3,7 +3,7 @@
 // state in canonical form, and the session's record. docs/snapshot_format.md describes
 // the bytes.
 //
-// Pure functions, for any thread. Their checksums find damage, not forgery. Errors:
+// Pure functions. Checksums find damage, not forgery. Errors:
 //   DATA_LOSS, SNAPSHOT_DAMAGED            no snapshot, or not as it was written
 //   FAILED_PRECONDITION, SNAPSHOT_VERSION  of a newer format; names both versions
 //   INVALID_ARGUMENT, SNAPSHOT_TOO_LARGE   beyond the limits, or those of the format
@@ -36,7 +36,8 @@ struct SnapshotEntry {
   bool operator==(const SnapshotEntry&) const = default;
 };
 
-struct Snapshot {
+// What a snapshot says of itself.
+struct SnapshotFacts {
   // Printable ASCII, at most 256 bytes each.
   std::string model_id;      // SHA-256 of weights, configuration and tokenizer
   std::string numerics_id;   // that made the state
@@ -46,45 +47,42 @@ struct Snapshot {
   // A JSON object, kept as text, at most 64 KiB and 16 levels; not read here.
   std::string session = "{}";
 
-  std::vector<int32_t> tokens;  // the history; none is negative
-  int64_t computed = 0;         // of them, the first ones, which the state contains
-
+  int64_t computed = 0;  // tokens, the first ones, that the state contains
   // In the order of the spec. None: the state is computed again from the history, and
   // `computed` is 0.
   std::vector<SnapshotEntry> entries;
-  // Finite; entry behind entry: of a fixed one its elements, of a growing one [rows]
-  // [elements], row-major.
+
+  bool operator==(const SnapshotFacts&) const = default;
+};
+
+struct Snapshot : SnapshotFacts {
+  std::vector<int32_t> tokens;  // the history; none is negative
+  // Finite; one entry after the other: of a fixed one its elements, of a growing one
+  // [rows][elements], row-major.
   UnsetFloats state;
 
   bool operator==(const Snapshot&) const = default;
 };
 
-// What a snapshot says of itself in front of its tokens and its state.
-struct SnapshotHeader {
-  std::string model_id;
-  std::string numerics_id;
-  std::string architecture;
-  std::string spec_hash;
-  std::string session;
+// The beginning of a snapshot, before its tokens and its state.
+struct SnapshotHeader : SnapshotFacts {
   int64_t tokens = 0;
-  int64_t computed = 0;
-  std::vector<SnapshotEntry> entries;
   int64_t state_bytes = 0;  // in memory
   int64_t bytes = 0;        // of the whole snapshot
 };
 
-struct SnapshotLimits {
-  int64_t tokens;
-  int64_t state_bytes;
-};
-
-// At most this many bytes lie in front of the tokens and the state.
+// The header has at most this many bytes.
 inline constexpr int64_t kMaxSnapshotHeader = int64_t{5} << 20;
-// Of the engine's: bytes of the state of one snapshot, which no model comes near.
+// Limit of the engine, which no model comes near.
 inline constexpr int64_t kMaxSnapshotState = int64_t{1} << 40;
 
+struct SnapshotLimits {
+  int64_t tokens;
+  int64_t state_bytes = kMaxSnapshotState;
+};
+
 // The same snapshot gives the same bytes, with one version of libzstd. INVALID_ARGUMENT
-// names the member that is not as described above.
+// names the member that breaks a rule above.
 absl::StatusOr<std::string> EncodeSnapshot(const Snapshot& snapshot);
 
 // All of `bytes` is checked before anything is returned. Beside the result at most some
@@ -92,8 +90,8 @@ absl::StatusOr<std::string> EncodeSnapshot(const Snapshot& snapshot);
 absl::StatusOr<Snapshot> DecodeSnapshot(std::string_view bytes,
                                         const SnapshotLimits& limits);
 
-// Of a snapshot or its beginning, of which kMaxSnapshotHeader bytes always suffice.
-// What lies behind the header is not read.
+// `bytes`: a snapshot or its beginning; kMaxSnapshotHeader bytes always suffice. Reads
+// the header alone.
 absl::StatusOr<SnapshotHeader> ReadSnapshotHeader(std::string_view bytes);
 
 }  // namespace mnemon

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a snapshot as docs/snapshot_format.md has them: what lies at fixed
-// places, and the bounds of the rest.
+// The bytes of a snapshot (docs/snapshot_format.md): what lies at fixed places, the
+// bounds of the rest, and the metadata in the header.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/snapshots/snapshot.h"
 
 namespace mnemon {
 
@@ -51,9 +54,18 @@ struct BlockDescriptor {
 };
 static_assert(sizeof(BlockDescriptor) == 32);
 
-// DATA_LOSS, SNAPSHOT_DAMAGED.
-absl::Status DamagedSnapshot(std::string_view what);
-// INVALID_ARGUMENT, SNAPSHOT_TOO_LARGE.
-absl::Status TooLargeSnapshot(std::string_view what);
+// Metadata: a JSON object of the facts and the number of tokens.
+
+// INVALID_ARGUMENT names the member.
+absl::Status CheckMetadata(const SnapshotFacts& facts, int64_t tokens);
+
+// Floats of all entries. REQUIRES: checked.
+int64_t StateFloats(const SnapshotFacts& facts);
+
+// REQUIRES: checked.
+std::string FormatMetadata(const SnapshotFacts& facts, int64_t tokens);
+
+// The strict inverse, checked; `state_bytes` and `bytes` are not set. INVALID_ARGUMENT.
+absl::StatusOr<SnapshotHeader> ParseMetadata(std::string_view text);
 
 }  // namespace mnemon

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Which copy is read. The primary one has every commit. The other one is whole as well,
-// or is behind, or is being filled, or is out. A thread, the keeper, makes it whole: it
+// The primary copy has every commit and is read. The other copy is whole as well, or is
+// behind, or is being filled, or is out. A thread, the keeper, makes it whole: it
 // compares both from end to end after a start, fills what is behind, opens again what
-// has failed, and makes anew what is damaged. What the primary one cannot read is read
-// from the other one where that is whole, or behind: then it has all that was
-// acknowledged.
+// has failed, and rebuilds what is damaged. What the primary copy cannot read is read
+// from the other where that is whole, or behind: then it has all that was acknowledged.
 //
 // Commits are numbered. The copy with the higher number has all that the other one has:
 // an acknowledgement waits for both.
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <utility>
 
@@ -22,32 +20,60 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/store/copies_scan.h"
-#include "server/store/damaged_keys.h"
-#include "server/store/rocksdb_store.h"
+#include "server/store/copies_reading.h"
 #include "server/store/second_thread.h"
 #include "server/store/session_store.h"
 #include "server/store/snapshot_files.h"
-#include "server/store/store_comparison.h"
 #include "server/store/store_copy.h"
 #include "server/store/store_directory.h"
+#include "server/store/store_environment.h"
 #include "server/store/store_key.h"
 #include "server/store/store_opening.h"
 #include "server/store/store_status.h"
-#include "server/store/synced_number.h"
-#include "server/store/use_gate.h"
 
 namespace mnemon {
 namespace {
 
-// Between tries to make a copy anew, and between pieces of a filling.
+// Between tries to repair a copy, and between pieces of a filling.
 constexpr std::chrono::seconds kRetry{5};
 constexpr std::chrono::milliseconds kPause{1};
-// A copy that has failed, and was opened again, or could not be, so many times without
-// becoming whole, is made anew.
+// A failed copy is opened again at most so often, and then rebuilt unless it has become
+// whole.
 constexpr int kReopenTries = 60;
 
-const char* NameOfCopy(int which) { return which == 0 ? "a" : "b"; }
+std::string NameOfCopy(int which) { return which == 0 ? "a" : "b"; }
+
+// A reader-writer lock whose readers may lock it again while a writer waits, which
+// std::shared_mutex does not allow.
+class UseGate {
+ public:
+  void lock_shared() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !alone_; });
+    ++users_;
+  }
+  void unlock_shared() {
+    std::lock_guard lock(mutex_);
+    if (--users_ == 0) changed_.notify_all();
+  }
+  // REQUIRES: this thread has not locked it.
+  void lock() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !alone_ && users_ == 0; });
+    alone_ = true;
+  }
+  void unlock() {
+    std::lock_guard lock(mutex_);
+    alone_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  int64_t users_ = 0;
+  bool alone_ = false;
+};
 
 class MirroredStore final : public SessionStore {
  public:
@@ -56,7 +82,7 @@ class MirroredStore final : public SessionStore {
       : directory_(std::move(directory)),
         base_(std::move(base)),
         options_(options),
-        snapshots_(std::make_shared<StoreFileSystem>(base_), directory_.snapshots()),
+        snapshots_(MakeStoreFileSystem(base_), directory_.snapshots()),
         synced_(directory_.synced_number()) {}
 
   absl::Status Start() {
@@ -74,34 +100,29 @@ class MirroredStore final : public SessionStore {
     if (keeper_.joinable()) keeper_.join();
     if (copies_[0] == nullptr && copies_[1] == nullptr) return;
     std::lock_guard lock(commit_);
-    bool synced = true;
-    for (const int which : {0, 1}) {
-      StoreCopy* const copy = copies_[which].get();
-      if (copy != nullptr && copy->healthy()) synced = copy->SyncLog().ok() && synced;
+    bool synced = healthy();
+    for (const auto& copy : copies_) {
+      if (copy != nullptr && copy->status().ok()) {
+        synced = copy->SyncLog().ok() && synced;
+      }
     }
-    if (healthy() && synced) synced_.Write(last_);
+    if (synced) synced_.Write(last_);
   }
 
   absl::Status Commit(std::span<SessionChanges> sessions, Sync sync) override {
     for (SessionChanges& session : sessions) session.status = CheckChanges(session);
-    const UseGate::Use use(gate_);
+    const std::shared_lock use(gate_);
     std::lock_guard lock(commit_);
-    int primary = 0;
-    Other other = Other::kOut;
-    {
-      std::lock_guard state(mutex_);
-      if (!failure_.ok()) return failure_;
-      primary = primary_;
-      other = other_;
-    }
+    MNEMON_RETURN_IF_ERROR(failure());
+    const Standing now = standing();
     const uint64_t number = ++last_;
     absl::Status first, second;
-    StoreCopy& one = *copies_[primary];
+    StoreCopy& one = *copies_[now.primary];
     const auto write_one = [&] { first = one.Write(sessions, number, sync); };
-    if (other == Other::kOut) {
+    if (now.other == Other::kOut) {
       write_one();
     } else {
-      StoreCopy& two = *copies_[1 - primary];
+      StoreCopy& two = *copies_[1 - now.primary];
       const auto write_two = [&] { second = two.Write(sessions, number, sync); };
       if (sync == Sync::kYes) {
         second_thread_.RunBoth(write_one, write_two);
@@ -112,7 +133,7 @@ class MirroredStore final : public SessionStore {
     }
     const bool both = first.ok() && second.ok();
     const absl::Status status =
-        both ? absl::OkStatus() : AfterFailure(primary, other, first, second);
+        both ? absl::OkStatus() : AfterFailure(now, first, second);
     if (status.ok() && sync == Sync::kYes) synced_.Write(number);
     return status;
   }
@@ -123,7 +144,7 @@ class MirroredStore final : public SessionStore {
     using Result = absl::StatusOr<std::optional<std::string>>;
     return CatchOutOfMemory("a stored value", [&]() -> Result {
       MNEMON_RETURN_IF_ERROR(CheckStoreKey(table, session, name));
-      const UseGate::Use use(gate_);
+      const std::shared_lock use(gate_);
       const std::string key = StoreKey(table, session, name);
       rocksdb::Status status;
       for (const int which : ReadableCopies()) {
@@ -135,8 +156,7 @@ class MirroredStore final : public SessionStore {
         NoteDamage(which);
       }
       if (!status.ok()) return StoreStatus(status);
-      std::lock_guard lock(mutex_);
-      return failure_;
+      return failure();
     });
   }
 
@@ -149,18 +169,18 @@ class MirroredStore final : public SessionStore {
         span = StoreKeysOf(table, *range.session);
         span.begin += range.from;
       }
-      const UseGate::Use use(gate_);
+      const std::shared_lock use(gate_);
       const std::vector<int> which = ReadableCopies();
-      if (which.empty()) {
-        std::lock_guard lock(mutex_);
-        return failure_;
-      }
+      if (which.empty()) return failure();
       std::vector<StoreCopy*> copies;
       for (const int one : which) copies.push_back(copies_[one].get());
       return ScanCopies(
           copies, table, std::move(span), visit,
           [&](const UnreadableRange& lost) {
-            NoteUnreadable();
+            {
+              std::lock_guard lock(mutex_);
+              ++condition_.unreadable;
+            }
             if (unreadable) unreadable(lost);
           },
           [&](size_t index) { NoteDamage(which[index]); });
@@ -179,22 +199,14 @@ class MirroredStore final : public SessionStore {
     snapshots_.Count(names, remove_others);
   }
 
-  bool healthy() const override {
-    std::lock_guard lock(mutex_);
-    return failure_.ok();
-  }
+  bool healthy() const override { return failure().ok(); }
 
   absl::Status Recover() override {
     return CatchOutOfMemory("the session store", [&]() -> absl::Status {
       std::lock_guard recovery(recovery_);
       if (healthy()) return absl::OkStatus();
-      int primary = 0;
-      {
-        std::lock_guard lock(mutex_);
-        primary = primary_;
-      }
-      MNEMON_RETURN_IF_ERROR(ProbeDisk(PlaceOf(primary)));
-      const UseGate::Alone alone(gate_);
+      MNEMON_RETURN_IF_ERROR(ProbeDisk(PlaceOf(standing().primary)));
+      const std::lock_guard alone(gate_);
       for (auto& copy : copies_) copy.reset();
       const absl::Status status = OpenCopies();
       std::lock_guard lock(mutex_);
@@ -212,10 +224,10 @@ class MirroredStore final : public SessionStore {
   absl::Status FinishUpgrade() override {
     return CatchOutOfMemory("the session store", [&]() -> absl::Status {
       {
-        const UseGate::Alone alone(gate_);
+        const std::lock_guard alone(gate_);
         std::lock_guard commit(commit_);
-        // What has taken the place of the old table is there before that goes. An open
-        // of the new format drops it, too.
+        // Before the old table goes, what has replaced it is durable. An open of the
+        // new format drops that table, too.
         MNEMON_RETURN_IF_ERROR(copies_[0]->SyncLog());
         MNEMON_RETURN_IF_ERROR(directory_.Finish());
         MNEMON_RETURN_IF_ERROR(copies_[0]->DropFormat1());
@@ -229,11 +241,8 @@ class MirroredStore final : public SessionStore {
 
   absl::Status Compact() override {
     return CatchOutOfMemory("a compaction", [&]() -> absl::Status {
-      const UseGate::Use use(gate_);
-      if (!healthy()) {
-        std::lock_guard lock(mutex_);
-        return failure_;
-      }
+      const std::shared_lock use(gate_);
+      MNEMON_RETURN_IF_ERROR(failure());
       for (const int which : ReadableCopies()) {
         MNEMON_RETURN_IF_ERROR(copies_[which]->Compact());
       }
@@ -251,15 +260,12 @@ class MirroredStore final : public SessionStore {
   StoreCondition condition() const override {
     std::lock_guard lock(mutex_);
     StoreCondition condition = condition_;
-    condition.whole_copies = !failure_.ok()               ? 0
-                             : other_ != Other::kWhole    ? 1
-                             : damaged_[0] || damaged_[1] ? 1
-                                                          : 2;
+    condition.whole_copies = !failure_.ok() ? 0 : standing_.BothWhole() ? 2 : 1;
     return condition;
   }
 
   int64_t memory_bytes() const override {
-    const UseGate::Use use(gate_);
+    const std::shared_lock use(gate_);
     int64_t bytes = 0;
     for (const auto& copy : copies_) {
       if (copy != nullptr) bytes += copy->memory_bytes();
@@ -276,6 +282,26 @@ class MirroredStore final : public SessionStore {
     kWhole,
   };
 
+  struct Standing {
+    int primary = 0;
+    Other other = Other::kOut;
+    std::array<bool, 2> damaged{};  // found by reading
+
+    bool BothWhole() const {
+      return other == Other::kWhole && !damaged[0] && !damaged[1];
+    }
+  };
+
+  Standing standing() const {
+    std::lock_guard lock(mutex_);
+    return standing_;
+  }
+
+  absl::Status failure() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
   StoreCopy::Place PlaceOf(int which) const {
     return {.files = base_,
             .path = directory_.copy(which),
@@ -286,29 +312,27 @@ class MirroredStore final : public SessionStore {
   // REQUIRES: nobody else uses the copies.
   absl::Status OpenCopies() {
     const bool format_1 = directory_.format() == 1;
-    MNEMON_ASSIGN_OR_RETURN(OpenedCopies opened,
-                            OpenStoreCopies({PlaceOf(0), PlaceOf(1)},
-                                            {.created = directory_.created(),
-                                             .format_1 = format_1,
-                                             .synced = synced_.Read(),
-                                             .aside = {directory_.damaged_copy(0),
-                                                       directory_.damaged_copy(1)}}));
+    MNEMON_ASSIGN_OR_RETURN(
+        OpenedCopies opened,
+        OpenStoreCopies({PlaceOf(0), PlaceOf(1)}, {.created = directory_.created(),
+                                                   .format_1 = format_1,
+                                                   .synced = synced_.Read()}));
     if (!format_1 && !directory_.created()) {
       MNEMON_RETURN_IF_ERROR(directory_.Finish());
     }
     copies_ = std::move(opened.copies);
     last_ = opened.last;
     std::lock_guard lock(mutex_);
-    primary_ = opened.primary;
-    const StoreCopy* const other = copies_[1 - primary_].get();
-    other_ = other == nullptr                                ? Other::kOut
-             : opened.equal                                  ? Other::kWhole
-             : other->extent() == StoreCopy::Extent::kBehind ? Other::kBehind
-                                                             : Other::kFilling;
+    const StoreCopy* const other = copies_[1 - opened.primary].get();
+    standing_ = {.primary = opened.primary,
+                 .other = other == nullptr ? Other::kOut
+                          : opened.equal   ? Other::kWhole
+                          : other->extent() == StoreCopy::Extent::kBehind
+                              ? Other::kBehind
+                              : Other::kFilling};
     compared_ = false;
     given_up_ = false;
     format_1_ = format_1;
-    damaged_ = {};
     condition_.lost_commits += opened.lost;
     condition_.unreadable += opened.gaps;
     condition_.found = opened.found;
@@ -316,60 +340,51 @@ class MirroredStore final : public SessionStore {
   }
 
   // REQUIRES: commit_ is held.
-  absl::Status AfterFailure(int primary, Other other, const absl::Status& first,
+  absl::Status AfterFailure(const Standing& before, const absl::Status& first,
                             const absl::Status& second) {
     std::lock_guard lock(mutex_);
-    const bool other_has_it = other == Other::kWhole && second.ok();
+    const bool other_has_it = before.other == Other::kWhole && second.ok();
     if (!first.ok() && !other_has_it) {
       failure_ = first;
       return failure_;
     }
     // One of them goes on alone.
-    const int out = first.ok() ? 1 - primary : primary;
-    LogEvent(LogLevel::kError, "store_copy_failed",
-             {{"copy", std::string(NameOfCopy(out))}});
-    primary_ = 1 - out;
-    other_ = Other::kOut;
+    const int out = first.ok() ? 1 - before.primary : before.primary;
+    LogEvent(LogLevel::kError, "store_copy_failed", {{"copy", NameOfCopy(out)}});
+    standing_.primary = 1 - out;
+    standing_.other = Other::kOut;
     changed_.notify_all();
     return absl::OkStatus();
   }
 
-  // Of the copies that have all that was acknowledged, the primary one first.
+  // The copies that have all that was acknowledged, the primary one first.
   std::vector<int> ReadableCopies() const {
-    std::lock_guard lock(mutex_);
+    const auto [primary, other, damaged] = standing();
     std::vector<int> copies;
-    if (copies_[primary_] != nullptr) copies.push_back(primary_);
-    if (copies_[1 - primary_] != nullptr &&
-        (other_ == Other::kWhole || other_ == Other::kBehind)) {
-      copies.push_back(1 - primary_);
+    if (copies_[primary] != nullptr) copies.push_back(primary);
+    if (copies_[1 - primary] != nullptr &&
+        (other == Other::kWhole || other == Other::kBehind)) {
+      copies.push_back(1 - primary);
     }
     return copies;
   }
 
   void NoteDamage(int which) {
     std::lock_guard lock(mutex_);
-    if (damaged_[which]) return;
-    damaged_[which] = true;
-    LogEvent(LogLevel::kError, "store_copy_damaged",
-             {{"copy", std::string(NameOfCopy(which))}});
+    if (std::exchange(standing_.damaged[which], true)) return;
+    LogEvent(LogLevel::kError, "store_copy_damaged", {{"copy", NameOfCopy(which)}});
     changed_.notify_all();
-  }
-  void NoteUnreadable() {
-    std::lock_guard lock(mutex_);
-    ++condition_.unreadable;
   }
 
   bool WholeLocked() const {
-    return failure_.ok() && other_ == Other::kWhole && compared_ && !damaged_[0] &&
-           !damaged_[1];
+    return failure_.ok() && compared_ && standing_.BothWhole();
   }
 
   // The keeper's thread.
   void Keep() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
-      const bool work = failure_.ok() && !format_1_ && !given_up_ && !WholeLocked();
-      if (!work) {
+      if (!failure_.ok() || format_1_ || given_up_ || WholeLocked()) {
         changed_.wait(lock);
         continue;
       }
@@ -382,22 +397,14 @@ class MirroredStore final : public SessionStore {
     }
   }
 
-  // A step on the way to two whole copies; not OK: try again later.
+  // Takes one step towards two whole copies; not OK: try again later.
   absl::Status MakeWhole() {
-    int primary = 0;
-    Other other = Other::kOut;
-    std::array<bool, 2> damaged{};
-    {
-      std::lock_guard lock(mutex_);
-      primary = primary_;
-      other = other_;
-      damaged = damaged_;
-    }
+    const auto [primary, other, damaged] = standing();
     if (damaged[primary]) {
       if (other == Other::kWhole && !damaged[1 - primary]) {
         std::lock_guard commit(commit_);
         std::lock_guard lock(mutex_);
-        if (other_ == Other::kWhole) primary_ = 1 - primary;
+        if (standing_.other == Other::kWhole) standing_.primary = 1 - primary;
         return absl::OkStatus();
       }
       // A damaged one cannot fill the other, unless that can stand in.
@@ -418,18 +425,18 @@ class MirroredStore final : public SessionStore {
     return absl::OkStatus();
   }
 
-  // Opens a copy again that has failed, or makes it anew, to be filled.
+  // Opens a failed copy again, or rebuilds it, to be filled.
   absl::Status Remake(int which, bool damaged) {
     std::lock_guard recovery(recovery_);
     {
       std::lock_guard commit(commit_);
       std::lock_guard lock(mutex_);
-      if (!failure_.ok() || primary_ == which) return absl::OkStatus();
-      other_ = Other::kOut;
+      if (!failure_.ok() || standing_.primary == which) return absl::OkStatus();
+      standing_.other = Other::kOut;
     }
     const StoreCopy::Place place = PlaceOf(which);
     {
-      const UseGate::Alone alone(gate_);
+      const std::lock_guard alone(gate_);
       copies_[which].reset();
     }
     std::unique_ptr<StoreCopy> made;
@@ -445,61 +452,55 @@ class MirroredStore final : public SessionStore {
       MNEMON_ASSIGN_OR_RETURN(made, std::move(reopened));
     }
     if (made == nullptr) {
-      LogEvent(LogLevel::kWarning, "store_copy_rebuilt",
-               {{"copy", std::string(NameOfCopy(which))}});
+      LogEvent(LogLevel::kWarning, "store_copy_rebuilt", {{"copy", NameOfCopy(which)}});
       MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
       MNEMON_ASSIGN_OR_RETURN(made, StoreCopy::Open(place, {.create = true}));
     }
     MNEMON_RETURN_IF_ERROR(made->SetExtent(StoreCopy::Extent::kPart));
     {
-      const UseGate::Alone alone(gate_);
+      const std::lock_guard alone(gate_);
       copies_[which] = std::move(made);
     }
     std::lock_guard commit(commit_);
     std::lock_guard lock(mutex_);
-    damaged_[which] = false;
-    if (failure_.ok() && primary_ != which) other_ = Other::kFilling;
+    standing_.damaged[which] = false;
+    if (failure_.ok() && standing_.primary != which) standing_.other = Other::kFilling;
     return absl::OkStatus();
   }
 
   // Between commits, piece by piece.
   absl::Status CompareCopies(int primary, Other other) {
-    const UseGate::Use use(gate_);
+    const std::shared_lock use(gate_);
     const bool stands_in = other == Other::kBehind;
     StoreComparison comparison(*copies_[primary], *copies_[1 - primary], stands_in);
     while (true) {
+      bool stuck = false;
       {
         std::lock_guard commit(commit_);
         {
           std::lock_guard lock(mutex_);
-          const bool same = failure_.ok() && primary_ == primary && other_ == other;
-          if (stopping_ || !same || damaged_[1 - primary] ||
-              (damaged_[primary] && !stands_in)) {
+          const auto& [now_primary, now_other, damaged] = standing_;
+          if (stopping_ || !failure_.ok() || now_primary != primary ||
+              now_other != other || damaged[1 - primary] ||
+              (damaged[primary] && !stands_in)) {
             return absl::OkStatus();
           }
         }
-        switch (comparison.Step()) {
-          case StoreComparison::Outcome::kMore:
-            break;
-          case StoreComparison::Outcome::kFirstDamaged:
-            NoteDamage(primary);
-            return absl::OkStatus();
-          case StoreComparison::Outcome::kSecondDamaged:
-            NoteDamage(1 - primary);
-            return absl::OkStatus();
-          case StoreComparison::Outcome::kFailed: {
-            std::lock_guard lock(mutex_);
-            if (!copies_[1 - primary]->healthy()) other_ = Other::kOut;
-            return comparison.status();
-          }
-          case StoreComparison::Outcome::kDone:
-            return EndComparison(primary, other, comparison.differences());
+        using Outcome = StoreComparison::Outcome;
+        const Outcome outcome = comparison.Step();
+        if (outcome == Outcome::kDone) {
+          return EndComparison(primary, other, comparison.differences());
         }
+        if (outcome == Outcome::kFailed) {
+          std::lock_guard lock(mutex_);
+          if (!copies_[1 - primary]->status().ok()) standing_.other = Other::kOut;
+          return comparison.status();
+        }
+        stuck = outcome == Outcome::kStuck;
+        if (stuck || outcome == Outcome::kFirstDamaged) NoteDamage(primary);
+        if (outcome == Outcome::kSecondDamaged) NoteDamage(1 - primary);
       }
-      if (comparison.stuck()) {
-        NoteDamage(primary);
-        comparison.Skip();
-      }
+      if (stuck) comparison.Skip();
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, kPause, [&] { return stopping_; });
     }
@@ -514,45 +515,42 @@ class MirroredStore final : public SessionStore {
     }
     std::lock_guard lock(mutex_);
     if (!status.ok()) {
-      other_ = Other::kOut;
+      standing_.other = Other::kOut;
       return status;
     }
     if (other != Other::kWhole || differences > 0) {
       ++condition_.rebuilds;
-      LogEvent(
-          LogLevel::kInfo, "store_copy_whole",
-          {{"copy", std::string(NameOfCopy(1 - primary))}, {"changes", differences}});
+      LogEvent(LogLevel::kInfo, "store_copy_whole",
+               {{"copy", NameOfCopy(1 - primary)}, {"changes", differences}});
     }
     reopen_tries_ = 0;
-    other_ = Other::kWhole;
+    standing_.other = Other::kWhole;
     compared_ = true;
     changed_.notify_all();
     return absl::OkStatus();
   }
 
-  StoreDirectory directory_;  // changed behind gate_ alone
+  StoreDirectory directory_;  // changed with gate_ locked alone
   const std::shared_ptr<rocksdb::FileSystem> base_;
   const SessionStoreOptions options_;
   SnapshotFiles snapshots_;
   SecondThread second_thread_;  // of commits
   std::mutex recovery_;         // copies are opened by one thread at a time
   mutable UseGate gate_;
-  // Replaced behind gate_ alone; null: it could not be opened.
+  // Replaced with gate_ locked alone; null: it could not be opened.
   std::array<std::unique_ptr<StoreCopy>, 2> copies_;
 
   // Held by a commit, or a piece of a comparison: what both copies have does not change
-  // meanwhile. Guards what follows. Taken behind the gate, and before mutex_.
+  // meanwhile. Guards what follows. Taken after gate_ and before mutex_.
   std::mutex commit_;
   SyncedNumber synced_;
   uint64_t last_ = 0;  // number of the newest commit
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  int primary_ = 0;
-  Other other_ = Other::kOut;
-  bool compared_ = false;          // both were read from end to end
-  std::array<bool, 2> damaged_{};  // found by reading
-  bool given_up_ = false;          // both are
+  Standing standing_;
+  bool compared_ = false;  // both were read from end to end
+  bool given_up_ = false;  // both are damaged
   bool format_1_ = false;
   bool stopping_ = false;
   absl::Status failure_;
@@ -562,14 +560,15 @@ class MirroredStore final : public SessionStore {
   std::thread keeper_;    // last: it uses the others
 };
 
-}  // namespace
+using OpenedStore = absl::StatusOr<std::unique_ptr<SessionStore>>;
 
-absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessionStoreOn(
-    std::shared_ptr<rocksdb::FileSystem> files, const std::string& directory,
-    const SessionStoreOptions& options) {
-  using Result = absl::StatusOr<std::unique_ptr<SessionStore>>;
-  return CatchOutOfMemory("the session store", [&]() -> Result {
-    MNEMON_ASSIGN_OR_RETURN(StoreDirectory owned, StoreDirectory::Open(directory));
+// `open`: StoreDirectory::Open or View.
+template <class OpenDirectory>
+OpenedStore OpenMirroredStore(OpenDirectory open, const std::string& directory,
+                              std::shared_ptr<rocksdb::FileSystem> files,
+                              const SessionStoreOptions& options) {
+  return CatchOutOfMemory("the session store", [&]() -> OpenedStore {
+    MNEMON_ASSIGN_OR_RETURN(StoreDirectory owned, open(directory));
     auto store = std::make_unique<MirroredStore>(std::move(owned), files, options);
     if (absl::Status status = store->Start(); !status.ok()) {
       return Annotated(status, StrCat("cannot open ", Quoted(directory)));
@@ -578,23 +577,22 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessionStoreOn(
   });
 }
 
-absl::StatusOr<std::unique_ptr<SessionStore>> ViewSessionStore(
-    const std::string& directory) {
-  using Result = absl::StatusOr<std::unique_ptr<SessionStore>>;
-  return CatchOutOfMemory("the session store", [&]() -> Result {
-    MNEMON_ASSIGN_OR_RETURN(StoreDirectory view, StoreDirectory::View(directory));
-    auto store = std::make_unique<MirroredStore>(
-        std::move(view), rocksdb::FileSystem::Default(), SessionStoreOptions());
-    if (absl::Status status = store->Start(); !status.ok()) {
-      return Annotated(status, StrCat("cannot open ", Quoted(directory)));
-    }
-    return store;
-  });
+}  // namespace
+
+OpenedStore OpenSessionStoreOn(std::shared_ptr<rocksdb::FileSystem> files,
+                               const std::string& directory,
+                               const SessionStoreOptions& options) {
+  return OpenMirroredStore(StoreDirectory::Open, directory, std::move(files), options);
 }
 
-absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessionStore(
-    const std::string& directory, const SessionStoreOptions& options) {
+OpenedStore OpenSessionStore(const std::string& directory,
+                             const SessionStoreOptions& options) {
   return OpenSessionStoreOn(rocksdb::FileSystem::Default(), directory, options);
+}
+
+OpenedStore ViewSessionStore(const std::string& directory) {
+  return OpenMirroredStore(StoreDirectory::View, directory,
+                           rocksdb::FileSystem::Default(), {});
 }
 
 }  // namespace mnemon

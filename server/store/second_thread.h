@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A thread that runs one function at a time beside the one that asks for it.
+// A thread that runs one function at a time beside its caller's.
 #pragma once
 
 #include <condition_variable>
@@ -10,22 +10,11 @@
 
 namespace mnemon {
 
-// One caller at a time.
+// One caller at a time. The constructor throws std::system_error when there is no
+// thread.
 class SecondThread {
  public:
-  // Throws std::system_error when there is no thread.
-  SecondThread() : thread_([this] { Run(); }) {}
-  ~SecondThread() {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  // `first` on this thread while `second` runs on the other; returns after both.
-  // Neither throws.
+  // Runs `first` here and `second` on the thread; returns after both. Neither throws.
   template <class First>
   void RunBoth(const First& first, std::function<void()> second) {
     {
@@ -39,11 +28,9 @@ class SecondThread {
   }
 
  private:
-  void Run() {
+  void Run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return stopping_ || work_ != nullptr; });
-      if (work_ == nullptr) return;
+    while (changed_.wait(lock, stop, [&] { return work_ != nullptr; })) {
       lock.unlock();
       work_();
       lock.lock();
@@ -52,11 +39,10 @@ class SecondThread {
     }
   }
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::function<void()> work_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::mutex mutex_;  // guards work_
+  std::condition_variable_any changed_;
+  std::function<void()> work_;  // null: none
+  std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
 }  // namespace mnemon

@@ -2,13 +2,10 @@
 #include "server/store/snapshot_files.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/out_of_memory.h"
-#include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/store/store_status.h"
 #include "xxhash.h"
@@ -39,10 +36,8 @@ absl::Status NotThere() {
 
 }  // namespace
 
-SnapshotFiles::SnapshotFiles(std::shared_ptr<rocksdb::FileSystem> files,
-                             std::string folder)
-    : files_(std::move(files)), folder_(std::move(folder)) {}
-
+// The name of a new file is not synced: after a power failure the file may be missing,
+// whole or not. The state is computed again then.
 absl::StatusOr<std::string> SnapshotFiles::Put(std::string_view bytes) {
   std::string name = NameOf(bytes);
   {
@@ -53,55 +48,34 @@ absl::StatusOr<std::string> SnapshotFiles::Put(std::string_view bytes) {
   // A file that others share and that was damaged is written again. Not under the lock,
   // since a disk may take long.
   if (Get(name).ok()) return name;
-  const absl::Status status = Write(name, bytes);
-  if (status.ok()) return name;
-  Drop(name);
-  return status;
-}
-
-// Its name is not synced: after a power failure the file may be missing, whole or not.
-// The state is computed again then.
-absl::Status SnapshotFiles::Write(const std::string& name, std::string_view bytes) {
-  const rocksdb::IOOptions options;
   const std::string path = PathOf(name);
   // Several may write the same one.
   const std::string unfinished =
       StrCat(path, ".", unfinished_.fetch_add(1), kUnfinished);
-  std::unique_ptr<rocksdb::FSWritableFile> file;
-  rocksdb::IOStatus status =
-      files_->NewWritableFile(unfinished, rocksdb::FileOptions(), &file, nullptr);
-  if (status.ok()) {
-    status = file->Append({bytes.data(), bytes.size()}, options, nullptr);
-  }
-  if (status.ok()) status = file->Sync(options, nullptr);
-  if (file != nullptr) {
-    const rocksdb::IOStatus closed = file->Close(options, nullptr);
-    if (status.ok()) status = closed;
-  }
-  if (status.ok()) status = files_->RenameFile(unfinished, path, options, nullptr);
-  if (!status.ok()) {
-    files_->DeleteFile(unfinished, options, nullptr).PermitUncheckedError();
-  }
+  rocksdb::IOStatus status = rocksdb::WriteStringToFile(files_.get(), bytes, unfinished,
+                                                        /*should_sync=*/true);
+  if (status.ok()) status = files_->RenameFile(unfinished, path, {}, nullptr);
+  if (status.ok()) return name;
+  Remove(unfinished);
+  Drop(name);
   return StoreStatus(status);
 }
 
 absl::StatusOr<std::string> SnapshotFiles::Get(const std::string& name) {
   if (!IsName(name)) return NotThere();
   return CatchOutOfMemory("a snapshot", [&]() -> absl::StatusOr<std::string> {
-    const rocksdb::IOOptions options;
     const std::string path = PathOf(name);
     uint64_t size = 0;
     std::unique_ptr<rocksdb::FSRandomAccessFile> file;
-    rocksdb::IOStatus status = files_->GetFileSize(path, options, &size, nullptr);
+    rocksdb::IOStatus status = files_->GetFileSize(path, {}, &size, nullptr);
     if (status.ok()) {
-      status =
-          files_->NewRandomAccessFile(path, rocksdb::FileOptions(), &file, nullptr);
+      status = files_->NewRandomAccessFile(path, {}, &file, nullptr);
     }
     if (status.IsNotFound() || status.IsPathNotFound()) return NotThere();
     if (!status.ok()) return StoreStatus(status);
     std::string bytes(size, '\0');
     rocksdb::Slice read;
-    status = file->Read(0, size, options, &read, bytes.data(), nullptr);
+    status = file->Read(0, size, {}, &read, bytes.data(), nullptr);
     if (!status.ok()) return StoreStatus(status);
     if (read.data() != bytes.data()) std::copy_n(read.data(), read.size(), &bytes[0]);
     bytes.resize(read.size());
@@ -116,8 +90,7 @@ void SnapshotFiles::Drop(const std::string& name) {
   const auto found = counts_.find(name);
   if (found == counts_.end() || --found->second > 0) return;
   counts_.erase(found);
-  // One that stays is removed by the next start.
-  files_->DeleteFile(PathOf(name), {}, nullptr).PermitUncheckedError();
+  Remove(PathOf(name));
 }
 
 void SnapshotFiles::Count(const std::vector<std::string>& names, bool remove_others) {
@@ -129,12 +102,16 @@ void SnapshotFiles::Count(const std::vector<std::string>& names, bool remove_oth
   std::vector<std::string> found;
   if (!files_->GetChildren(folder_, {}, &found, nullptr).ok()) return;
   for (const std::string& name : found) {
-    const bool ours = IsName(name) || name.ends_with(kUnfinished);
-    if (ours && (remove_others || name.ends_with(kUnfinished)) &&
-        !counts_.contains(name)) {
-      files_->DeleteFile(PathOf(name), {}, nullptr).PermitUncheckedError();
+    if (name.ends_with(kUnfinished) ||
+        (remove_others && IsName(name) && !counts_.contains(name))) {
+      Remove(PathOf(name));
     }
   }
+}
+
+// A file that stays is removed by the next start.
+void SnapshotFiles::Remove(const std::string& path) {
+  files_->DeleteFile(path, {}, nullptr).PermitUncheckedError();
 }
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Snapshots of a session store, one file each, named by the hash of its bytes. Two that
-// are equal share a file: each file is counted.
+// The snapshots of a session store: one file each, named by the hash of its bytes.
+// Equal snapshots share a file, whose references are counted.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rocksdb/file_system.h"
 
@@ -21,8 +21,9 @@ namespace mnemon {
 // Safe for concurrent use. The methods are those of SessionStore.
 class SnapshotFiles {
  public:
-  // In `folder`, which exists, on `files`.
-  SnapshotFiles(std::shared_ptr<rocksdb::FileSystem> files, std::string folder);
+  // `folder` exists on `files`.
+  SnapshotFiles(std::shared_ptr<rocksdb::FileSystem> files, std::string folder)
+      : files_(std::move(files)), folder_(std::move(folder)) {}
 
   absl::StatusOr<std::string> Put(std::string_view bytes);
   absl::StatusOr<std::string> Get(const std::string& name);
@@ -31,14 +32,13 @@ class SnapshotFiles {
 
  private:
   std::string PathOf(const std::string& name) const { return folder_ + "/" + name; }
-  absl::Status Write(const std::string& name, std::string_view bytes);
+  void Remove(const std::string& path);
 
   const std::shared_ptr<rocksdb::FileSystem> files_;
   const std::string folder_;
   std::atomic<int64_t> unfinished_ = 0;
-  std::mutex mutex_;  // guards what follows, and is held while a file goes
-  // Of those that are being written, too.
-  std::map<std::string, int64_t> counts_;
+  std::mutex mutex_;  // guards counts_, and is held while a file is removed
+  std::map<std::string, int64_t> counts_;  // includes files that are being written
 };
 
 }  // namespace mnemon

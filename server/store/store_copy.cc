@@ -5,17 +5,16 @@
 #include "server/store/store_copy.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
-#include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
-#include "rocksdb/env.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/sst_file_reader.h"
+#include "server/store/store_environment.h"
 #include "server/store/store_key.h"
-#include "server/store/store_options.h"
 #include "server/store/store_status.h"
-#include "server/store/write_ahead_log.h"
 
 namespace mnemon {
 namespace {
@@ -27,17 +26,13 @@ constexpr char kBehindValue[] = "behind";  // else it is a part
 constexpr char kFormat1Table[] = "snapshots";
 constexpr size_t kProbeBytes = size_t{1} << 20;
 
-rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
-
-std::string NumberText(uint64_t number) {
-  std::string text;
-  for (int i = 0; i < 8; ++i) text.push_back(static_cast<char>(number >> (8 * i)));
-  return text;
+uint64_t NumberOf(std::string_view text) {
+  return Little(text.data(), std::min<size_t>(text.size(), 8));
 }
 
-// All tables are in the list that the database has of them, `names`: one that is cut
-// off behind some of them would be opened without the others, whose part of the log is
-// left out.
+// OK when `names`, the database's list of its tables, has all of them: after a cut in
+// that list the database would be opened without the others, and without their part of
+// the log.
 absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& options,
                         const StoreCopy::Mode& mode, std::vector<std::string>& names) {
   const rocksdb::Status listed =
@@ -52,51 +47,46 @@ absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& opt
   return StoreStatus(rocksdb::Status::Corruption("its list of tables is damaged"));
 }
 
-uint64_t NumberOf(std::string_view text) {
-  uint64_t number = 0;
-  for (size_t i = std::min<size_t>(text.size(), 8); i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(text[i]);
-  }
-  return number;
-}
-
 }  // namespace
 
-absl::Status StoreHealth::status() const {
-  std::lock_guard lock(mutex_);
-  return status_;
-}
+class StoreCopy::Health final : public rocksdb::EventListener {
+ public:
+  absl::Status status() const {
+    std::lock_guard lock(mutex_);
+    return status_;
+  }
+  void Fail(const absl::Status& status) {
+    std::lock_guard lock(mutex_);
+    status_.Update(status);
+  }
 
-void StoreHealth::Fail(const absl::Status& status) {
-  std::lock_guard lock(mutex_);
-  if (!status_.ok()) return;
-  status_ = status;
-  healthy_ = false;
-}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason,
+                         rocksdb::Status* error) override {
+    if (!error->ok()) Fail(StoreStatus(*error));
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason,
+                            rocksdb::Status error, bool* recover) override {
+    *recover = false;
+  }
 
-void StoreHealth::OnBackgroundError(rocksdb::BackgroundErrorReason reason,
-                                    rocksdb::Status* error) {
-  if (!error->ok()) Fail(StoreStatus(*error));
-}
+ private:
+  mutable std::mutex mutex_;
+  absl::Status status_;  // the first failure; guarded by mutex_
+};
 
-void StoreHealth::OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason,
-                                       rocksdb::Status error, bool* recover) {
-  *recover = false;
-}
-
-StoreCopy::StoreCopy(const Place& place)
-    : id_(place.id),
-      files_(std::make_shared<StoreFileSystem>(place.files)),
-      environment_(rocksdb::NewCompositeEnv(files_)) {}
+StoreCopy::StoreCopy(std::string id)
+    : id_(std::move(id)), health_(std::make_shared<Health>()) {}
 
 StoreCopy::~StoreCopy() {
   if (database_ == nullptr) return;
-  if (healthy()) database_->SyncWAL().PermitUncheckedError();
+  if (status().ok()) database_->SyncWAL().PermitUncheckedError();
   for (rocksdb::ColumnFamilyHandle* handle : handles_) {
     database_->DestroyColumnFamilyHandle(handle);
   }
   database_->Close().PermitUncheckedError();
 }
+
+absl::Status StoreCopy::status() const { return health_->status(); }
 
 absl::StatusOr<StoreCopy::Content> StoreCopy::Look(const Place& place) {
   std::vector<std::string> names;
@@ -123,12 +113,9 @@ absl::StatusOr<StoreCopy::Content> StoreCopy::Look(const Place& place) {
 
 absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
                                                            Mode mode) {
-  std::unique_ptr<StoreCopy> made(new StoreCopy(place));
-  const auto choose = [&](bool format_1) {
-    return MakeStoreOptions(place.options, made->environment_.get(), made->health_,
-                            format_1);
-  };
-  StoreDatabaseOptions chosen = choose(mode.format_1);
+  std::unique_ptr<StoreCopy> made(new StoreCopy(place.id));
+  StoreDatabaseOptions chosen =
+      MakeStoreOptions(place.options, place.files, mode.format_1);
   std::vector<std::string> names;
   if (!mode.create) {
     MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen, mode, names));
@@ -136,11 +123,15 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
   // An upgrade was cut short before its end.
   const bool drop = !mode.format_1 &&
                     std::find(names.begin(), names.end(), kFormat1Table) != names.end();
-  if (drop) chosen = choose(/*format_1=*/true);
+  if (drop) {
+    chosen = MakeStoreOptions(place.options, place.files, /*format_1=*/true);
+  }
+  chosen.database.listeners.push_back(made->health_);
   chosen.database.create_if_missing = mode.create;
   // Older stores of format 1 have none for checkpoints.
   chosen.database.create_missing_column_families = mode.create || mode.format_1;
   if (mode.salvaged) chosen.database.track_and_verify_wals_in_manifest = false;
+  made->environment_ = std::move(chosen.environment);
   made->cache_ = chosen.cache;
   rocksdb::DB* database = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(
@@ -158,12 +149,10 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
 }
 
 absl::Status StoreCopy::Wipe(const Place& place) {
-  const rocksdb::IOOptions options;
   std::vector<std::string> names;
-  rocksdb::IOStatus status =
-      place.files->GetChildren(place.path, options, &names, nullptr);
+  rocksdb::IOStatus status = place.files->GetChildren(place.path, {}, &names, nullptr);
   if (status.IsNotFound() || status.IsPathNotFound()) {
-    status = place.files->CreateDirIfMissing(place.path, options, nullptr);
+    status = place.files->CreateDirIfMissing(place.path, {}, nullptr);
   }
   if (!status.ok()) return StoreStatus(status);
   // First what makes it a database: one that is removed in part is none.
@@ -171,7 +160,7 @@ absl::Status StoreCopy::Wipe(const Place& place) {
                         [](const std::string& name) { return name == "CURRENT"; });
   for (const std::string& name : names) {
     if (name == "." || name == "..") continue;
-    status = place.files->DeleteFile(place.path + "/" + name, options, nullptr);
+    status = place.files->DeleteFile(place.path + "/" + name, {}, nullptr);
     if (!status.ok() && !status.IsNotFound() && !status.IsPathNotFound()) {
       return StoreStatus(status);
     }
@@ -210,7 +199,7 @@ bool StoreCopy::HasBefore(const LogStart& start) {
         reader.NewIterator(rocksdb::ReadOptions()));
     at->Seek(kNumberKey);
     if (at->Valid() && at->key() == kNumberKey &&
-        NumberOf({at->value().data(), at->value().size()}) >= start.before) {
+        NumberOf(at->value().ToStringView()) >= start.before) {
       return true;
     }
   }
@@ -224,7 +213,7 @@ absl::Status StoreCopy::Failed(const rocksdb::Status& status) {
 }
 
 absl::Status StoreCopy::SetExtent(Extent extent) {
-  if (!healthy()) return status();
+  MNEMON_RETURN_IF_ERROR(status());
   rocksdb::WriteOptions options;
   options.sync = true;
   const rocksdb::Status status =
@@ -238,30 +227,28 @@ absl::Status StoreCopy::SetExtent(Extent extent) {
 
 absl::Status StoreCopy::Write(std::span<const SessionChanges> sessions, uint64_t number,
                               Sync sync) {
-  if (!healthy()) return status();
+  MNEMON_RETURN_IF_ERROR(status());
   const absl::Status outcome = CatchOutOfMemory("a commit", [&]() -> absl::Status {
     rocksdb::WriteBatch batch;
     rocksdb::Status status = batch.PutLogData(EncodeLogMark(id_, number_, number));
-    if (status.ok()) status = batch.Put(handles_[0], kNumberKey, NumberText(number));
+    std::string text;
+    PutLittle(text, number);
+    if (status.ok()) status = batch.Put(handles_[0], kNumberKey, text);
     for (const SessionChanges& session : sessions) {
       if (!session.status.ok()) continue;
       for (const StoreChange& change : session.changes) {
         if (!status.ok()) return StoreStatus(status);
         rocksdb::ColumnFamilyHandle* const to = table(change.table);
-        if (change.kind == StoreChange::Kind::kDeleteAll) {
-          const StoreKeySpan span = StoreKeysOf(change.table, session.session);
-          status = batch.DeleteRange(to, span.begin, span.end);
-          continue;
-        }
+        const bool all = change.kind == StoreChange::Kind::kDeleteAll;
         const std::string key = StoreKey(change.table, session.session, change.name);
-        if (change.kind == StoreChange::Kind::kDeleteBefore) {
+        if (all || change.kind == StoreChange::Kind::kDeleteBefore) {
           const StoreKeySpan span = StoreKeysOf(change.table, session.session);
-          status = batch.DeleteRange(to, span.begin, key);
-          continue;
+          status = batch.DeleteRange(to, span.begin, all ? span.end : key);
+        } else if (change.kind == StoreChange::Kind::kPut) {
+          status = batch.Put(to, key, change.value);
+        } else {
+          status = batch.Delete(to, key);
         }
-        status = change.kind == StoreChange::Kind::kPut
-                     ? batch.Put(to, key, AsSlice(change.value))
-                     : batch.Delete(to, key);
       }
     }
     if (!status.ok()) return StoreStatus(status);
@@ -278,12 +265,12 @@ absl::Status StoreCopy::Write(std::span<const SessionChanges> sessions, uint64_t
 }
 
 absl::Status StoreCopy::Fill(rocksdb::WriteBatch& batch) {
-  if (!healthy()) return status();
+  MNEMON_RETURN_IF_ERROR(status());
   return Failed(database_->Write(rocksdb::WriteOptions(), &batch));
 }
 
 absl::Status StoreCopy::SyncLog() {
-  if (!healthy()) return status();
+  MNEMON_RETURN_IF_ERROR(status());
   return Failed(database_->SyncWAL());
 }
 
@@ -311,7 +298,7 @@ absl::Status StoreCopy::DropFormat1() {
 }
 
 absl::Status StoreCopy::Compact() {
-  if (!healthy()) return status();
+  MNEMON_RETURN_IF_ERROR(status());
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction =
       rocksdb::BottommostLevelCompaction::kForceOptimized;
@@ -335,21 +322,10 @@ int64_t StoreCopy::memory_bytes() const {
 }
 
 absl::Status ProbeDisk(const StoreCopy::Place& place) {
-  const rocksdb::IOOptions options;
   const std::string path = place.path + "/probe.tmp";
-  std::unique_ptr<rocksdb::FSWritableFile> file;
-  rocksdb::IOStatus status =
-      place.files->NewWritableFile(path, rocksdb::FileOptions(), &file, nullptr);
-  if (status.ok()) {
-    status = file->Append(std::string(kProbeBytes, '\0'), options, nullptr);
-  }
-  if (status.ok()) status = file->Fsync(options, nullptr);
-  if (file != nullptr) {
-    const rocksdb::IOStatus closed = file->Close(options, nullptr);
-    if (status.ok()) status = closed;
-    const rocksdb::IOStatus deleted = place.files->DeleteFile(path, options, nullptr);
-    if (status.ok()) status = deleted;
-  }
+  rocksdb::IOStatus status = rocksdb::WriteStringToFile(
+      place.files.get(), std::string(kProbeBytes, '\0'), path, /*should_sync=*/true);
+  if (status.ok()) status = place.files->DeleteFile(path, {}, nullptr);
   return StoreStatus(status);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// FORMAT says "new" until both copies have been made: where it does not, and both are
-// missing, they were removed. It lies in the directory and in db/: where one is damaged
-// or missing, the other one counts.
+// FORMAT says "new" until both copies have been made: later, copies that are both
+// missing were removed. There is one in the directory and one in db/: either is enough.
 #include "server/store/store_directory.h"
 
 #include <dirent.h>
@@ -10,13 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <random>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -33,6 +33,9 @@
 
 namespace mnemon {
 namespace {
+
+namespace fs = std::filesystem;
+using Format = StoreDirectory::Format;
 
 constexpr char kLockName[] = "LOCK";
 constexpr char kFormatName[] = "FORMAT";
@@ -59,9 +62,8 @@ absl::Status CallFailed(std::string_view call, const std::string& path, int erro
                                   : "STORE_FAILED"});
 }
 
-// Takes the rights of group and others from one that exists. Where it belongs to
-// another user, as a volume may, only its owner can; the files in it are private all
-// the same.
+// Takes the rights of group and others. Where the directory belongs to another user, as
+// a volume may, only its owner can; the files in it are private all the same.
 void ClosePrivateDirectory(const std::string& path) {
   constexpr mode_t kOthers = 077, kAll = 07777;
   struct stat found;
@@ -73,6 +75,12 @@ void ClosePrivateDirectory(const std::string& path) {
            {{"path", path}, {"mode", int64_t{found.st_mode & kAll}}});
 }
 
+absl::Status SyncFolder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.valid() && ::fsync(folder.get()) == 0) return absl::OkStatus();
+  return CallFailed("sync directory", path, errno);
+}
+
 // The mode that mkdir gives is cut by the umask; it never grants more than 0700.
 absl::Status MakePrivateDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0) {
@@ -81,19 +89,14 @@ absl::Status MakePrivateDirectory(const std::string& path) {
     return absl::OkStatus();
   }
   if (::chmod(path.c_str(), 0700) != 0) return CallFailed("chmod", path, errno);
-  const std::string parent = std::filesystem::path(path).parent_path();
-  const Descriptor above(::open(parent.empty() ? "." : parent.c_str(),
-                                O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!above.valid() || ::fsync(above.get()) != 0) {
-    return CallFailed("sync directory", parent, errno);
-  }
-  return absl::OkStatus();
+  const std::string parent = fs::path(path).parent_path();
+  return SyncFolder(parent.empty() ? "." : parent);
 }
 
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& path) {
   std::error_code error;
   std::vector<std::string> names;
-  std::filesystem::directory_iterator at(path, error), end;
+  fs::directory_iterator at(path, error), end;
   for (; !error && at != end; at.increment(error)) {
     names.push_back(at->path().filename());
   }
@@ -119,7 +122,6 @@ absl::StatusOr<Descriptor> Lock(const std::string& directory) {
   return InUse(directory, lock.holder);
 }
 
-// The directory itself: it stays locked where LOCK is removed.
 absl::StatusOr<Descriptor> LockFolder(const std::string& directory) {
   Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return CallFailed("open directory", directory, errno);
@@ -135,14 +137,6 @@ std::string DrawId() {
   return id;
 }
 
-struct Format {
-  int version = 0;
-  std::string id;
-  bool created = true;
-
-  bool operator==(const Format&) const = default;
-};
-
 std::string CheckLine(std::string_view text) {
   char line[32];
   std::snprintf(line, sizeof line, "check %016" PRIx64 "\n",
@@ -157,24 +151,24 @@ std::string FormatText(const Format& format) {
   return text + CheckLine(text);
 }
 
-// Nullopt: no version of mnemon has written it, or it is damaged. The first format had
-// no check.
+// nullopt: no version of mnemon has written it, or it is damaged. Format 1 has no
+// check.
 std::optional<Format> ParseFormat(std::string_view text) {
   const size_t check = text.rfind("check ");
   const std::vector<std::string> lines =
       absl::StrSplit(std::string(text.substr(0, check)), '\n', absl::SkipEmpty());
   Format format;
   if (lines.size() < 3 || lines[0] != kFormatTitle ||
-      lines[1].compare(0, 8, "version ") != 0 ||
+      !lines[1].starts_with("version ") ||
       !absl::SimpleAtoi(lines[1].substr(8), &format.version) || format.version < 1) {
     return std::nullopt;
   }
   const bool checked =
       check != text.npos && text.substr(check) == CheckLine(text.substr(0, check));
   if (!checked && (format.version > 1 || lines.size() > 3)) return std::nullopt;
-  // What a newer one has behind its version is not known here.
+  // What a newer one has after its version is not known here.
   if (format.version > StoreDirectory::kFormat) return format;
-  if (lines[2].compare(0, 3, "id ") != 0 || lines[2].size() != 3 + 2 * kStoreIdBytes ||
+  if (!lines[2].starts_with("id ") || lines[2].size() != 3 + 2 * kStoreIdBytes ||
       lines[2].find_first_not_of("0123456789abcdef", 3) != std::string::npos) {
     return std::nullopt;
   }
@@ -183,14 +177,17 @@ std::optional<Format> ParseFormat(std::string_view text) {
   return format;
 }
 
-// Of the newest version, where both can be read: one of them may be older than the
+std::array<std::string, 2> FormatPaths(const std::string& directory) {
+  return {StrCat(directory, "/", kFormatName),
+          StrCat(directory, "/", kDatabaseName, "/", kFormatName)};
+}
+
+// Where both can be read, the one of the newer version: the other may be older than the
 // store.
 absl::StatusOr<Format> ReadFormat(const std::string& directory) {
   bool there = false;
   std::optional<Format> newest;
-  for (const std::string& path :
-       {StrCat(directory, "/", kFormatName),
-        StrCat(directory, "/", kDatabaseName, "/", kFormatName)}) {
+  for (const std::string& path : FormatPaths(directory)) {
     const absl::StatusOr<std::string> text = ReadFile(path, kMostFormatBytes);
     there = there || !absl::IsNotFound(text.status());
     const std::optional<Format> format = text.ok() ? ParseFormat(*text) : std::nullopt;
@@ -225,10 +222,11 @@ absl::Status WriteFormat(const std::string& path, const Format& format) {
   return absl::OkStatus();
 }
 
-// Where db/ is there, in it too.
 absl::Status WriteFormats(const std::string& directory, const Format& format) {
-  MNEMON_RETURN_IF_ERROR(WriteFormat(StrCat(directory, "/", kFormatName), format));
-  return WriteFormat(StrCat(directory, "/", kDatabaseName, "/", kFormatName), format);
+  for (const std::string& path : FormatPaths(directory)) {
+    MNEMON_RETURN_IF_ERROR(WriteFormat(path, format));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {
@@ -236,9 +234,15 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
+// Links are not followed.
+fs::file_type TypeOf(const std::string& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type();
+}
+
 bool Exists(const std::string& path) {
-  struct stat found;
-  return ::lstat(path.c_str(), &found) == 0;
+  return TypeOf(path) != fs::file_type::not_found &&
+         TypeOf(path) != fs::file_type::none;
 }
 
 // The database of format 1, db/, becomes db/a; can be cut short anywhere.
@@ -256,41 +260,16 @@ absl::Status MoveFormat1(const std::string& path) {
   return absl::OkStatus();
 }
 
-// `path`, or with a number behind it where that is taken.
-std::string FreeName(const std::string& path) {
-  std::string name = path;
-  for (int n = 2; Exists(name); ++n) name = StrCat(path, ".", n);
-  return name;
-}
-
-absl::Status SyncFolder(const std::string& path) {
-  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.valid() && ::fsync(folder.get()) == 0) return absl::OkStatus();
-  return CallFailed("sync directory", path, errno);
-}
-
+// Renames it to `name`, with a number where that is taken.
 absl::Status SetAside(const std::string& path, const std::string& name) {
-  const std::string to = FreeName(name);
+  std::string to = name;
+  for (int n = 2; Exists(to); ++n) to = StrCat(name, ".", n);
   MNEMON_RETURN_IF_ERROR(Rename(path, to));
   LogEvent(LogLevel::kError, "store_copy_set_aside", {{"folder", to}});
   return absl::OkStatus();
 }
 
-// Folders where files belong: put there by hand, or left by a repair that was cut
-// short.
-absl::Status SetFoldersAside(const std::string& own) {
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(own));
-  for (const std::string& name : names) {
-    struct stat found;
-    const std::string path = own + "/" + name;
-    if (::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
-      MNEMON_RETURN_IF_ERROR(SetAside(path, own + ".damaged"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What a repair has gathered takes the place of both copies; can be cut short anywhere.
+// Replaces both copies by what a repair has gathered; can be cut short anywhere.
 absl::Status TakeRepaired(const std::string& directory,
                           std::initializer_list<std::string> copies) {
   const std::string repaired = StoreDirectory::repaired_copy(directory);
@@ -302,35 +281,40 @@ absl::Status TakeRepaired(const std::string& directory,
   return SyncFolder(directory + "/" + kDatabaseName);
 }
 
-absl::Status CheckNoLinks(const std::string& directory, const std::string& database) {
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(database));
+absl::Status CheckNoLinks(const std::string& directory, const std::string& own) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(own));
   for (const std::string& name : names) {
-    struct stat found;
-    if (::lstat((database + "/" + name).c_str(), &found) == 0 &&
-        !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
+    const std::string path = own + "/" + name;
+    const fs::file_type type = TypeOf(path);
+    if (type != fs::file_type::regular && type != fs::file_type::directory &&
+        Exists(path)) {
       return FormatError(
-          directory, StrCat("has ", Quoted(name), " in a folder of its own, which is ",
-                            S_ISLNK(found.st_mode) ? "a symbolic link" : "no file"));
+          directory,
+          StrCat("has ", Quoted(name), " in a folder of its own, which is ",
+                 type == fs::file_type::symlink ? "a symbolic link" : "no file"));
     }
   }
   return absl::OkStatus();
 }
 
-// RocksDB keeps what it was writing in such files when its process was killed, for ever
-// where they were to be OPTIONS. One that cannot be removed only takes room.
-absl::Status RemoveUnfinished(const std::string& database) {
-  constexpr std::string_view kUnfinished = ".dbtmp";
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(database));
+// Sets folders aside where files belong, which somebody has put there or an interrupted
+// repair has left. Removes files that RocksDB was writing when its process was killed,
+// since it never removes those of OPTIONS.
+absl::Status TidyFolder(const std::string& own) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(own));
   for (const std::string& name : names) {
-    if (name.ends_with(kUnfinished)) ::unlink((database + "/" + name).c_str());
+    const std::string path = own + "/" + name;
+    if (TypeOf(path) == fs::file_type::directory) {
+      MNEMON_RETURN_IF_ERROR(SetAside(path, own + ".damaged"));
+    } else if (name.ends_with(".dbtmp")) {
+      ::unlink(path.c_str());  // only takes room where it stays
+    }
   }
   return absl::OkStatus();
 }
 
-// A folder of the store's own.
 absl::Status MakeFolder(const std::string& directory, const std::string& folder) {
-  struct stat found;
-  if (::lstat(folder.c_str(), &found) == 0 && !S_ISDIR(found.st_mode)) {
+  if (Exists(folder) && TypeOf(folder) != fs::file_type::directory) {
     return FormatError(directory,
                        StrCat("has ", Quoted(folder.substr(directory.size() + 1)),
                               ", which is not a directory"));
@@ -350,12 +334,10 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
   const auto look = [&]() -> absl::Status {
     MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path));
     std::string other;
-    is_store = false;
     for (const std::string& name : names) {
-      if (name == kFormatName) is_store = true;
-      if (name != kLockName && name.compare(0, 8, ".mnemon-") != 0) other = name;
+      if (name != kLockName && !name.starts_with(".mnemon-")) other = name;
     }
-    is_store = is_store || Exists(path + "/" + kDatabaseName + "/" + kFormatName);
+    is_store = std::ranges::any_of(FormatPaths(path), Exists);
     if (is_store || other.empty()) return absl::OkStatus();
     return FormatError(
         path, StrCat("is none: it has ", Quoted(other), ", but no ", kFormatName));
@@ -368,28 +350,21 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
   ClosePrivateDirectory(path);
   StoreDirectory made(path, std::move(lock), std::move(folder));
   if (is_store) {
-    MNEMON_ASSIGN_OR_RETURN(Format format, ReadFormat(path));
-    made.id_ = std::move(format.id);
-    made.version_ = format.version;
-    made.created_ = format.created;
+    MNEMON_ASSIGN_OR_RETURN(made.format_, ReadFormat(path));
   } else {
-    made.id_ = DrawId();
-    made.created_ = false;
-    MNEMON_RETURN_IF_ERROR(WriteFormat(StrCat(path, "/", kFormatName),
-                                       {made.version_, made.id_, made.created_}));
+    made.format_ = {.id = DrawId(), .created = false};
+    MNEMON_RETURN_IF_ERROR(WriteFormat(FormatPaths(path)[0], made.format_));
   }
-  if (made.version_ == 1) MNEMON_RETURN_IF_ERROR(MoveFormat1(path));
+  if (made.format() == 1) MNEMON_RETURN_IF_ERROR(MoveFormat1(path));
   MNEMON_RETURN_IF_ERROR(MakeFolder(path, path + "/" + kDatabaseName));
-  if (made.version_ == kFormat) {
-    MNEMON_RETURN_IF_ERROR(
-        WriteFormats(path, {made.version_, made.id_, made.created_}));
+  if (made.format() == kFormat) {
+    MNEMON_RETURN_IF_ERROR(WriteFormats(path, made.format_));
   }
   MNEMON_RETURN_IF_ERROR(TakeRepaired(path, {made.copy(0), made.copy(1)}));
   for (const std::string& own : {made.copy(0), made.copy(1), made.snapshots()}) {
     MNEMON_RETURN_IF_ERROR(MakeFolder(path, own));
-    MNEMON_RETURN_IF_ERROR(SetFoldersAside(own));
     MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, own));
-    MNEMON_RETURN_IF_ERROR(RemoveUnfinished(own));
+    MNEMON_RETURN_IF_ERROR(TidyFolder(own));
   }
   return made;
 }
@@ -402,18 +377,20 @@ absl::Status StoreDirectory::Find(const std::string& path) {
 }
 
 absl::StatusOr<StoreDirectory> StoreDirectory::View(const std::string& path) {
-  namespace fs = std::filesystem;
   MNEMON_RETURN_IF_ERROR(Find(path));
   MNEMON_ASSIGN_OR_RETURN(Descriptor folder, LockFolder(path));
-  MNEMON_ASSIGN_OR_RETURN(const Format format, ReadFormat(path));
+  MNEMON_ASSIGN_OR_RETURN(Format format, ReadFormat(path));
   std::error_code error;
   std::string pattern = fs::temp_directory_path(error) / "mnemon-check-XXXXXX";
   if (error || ::mkdtemp(pattern.data()) == nullptr) {
     return CallFailed("create directory", pattern, error ? error.value() : errno);
   }
   StoreDirectory made(pattern, Descriptor(), std::move(folder));
-  made.temporary_ = true;
-  made.id_ = format.id;
+  made.temporary_ = std::shared_ptr<void>(nullptr, [pattern](void*) {
+    std::error_code ignored;
+    fs::remove_all(pattern, ignored);
+  });
+  made.format_ = {.id = std::move(format.id)};
   const std::string whole = fs::absolute(path, error);
   for (const std::string& own : {made.copy(0), made.copy(1), made.snapshots()}) {
     MNEMON_RETURN_IF_ERROR(MakeDirectories(own));
@@ -431,25 +408,41 @@ absl::StatusOr<StoreDirectory> StoreDirectory::View(const std::string& path) {
   return made;
 }
 
-StoreDirectory::StoreDirectory(StoreDirectory&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, false)),
-      lock_(std::move(other.lock_)),
-      folder_(std::move(other.folder_)),
-      id_(std::move(other.id_)),
-      version_(other.version_),
-      created_(other.created_) {}
-
-StoreDirectory::~StoreDirectory() {
-  std::error_code ignored;
-  if (temporary_) std::filesystem::remove_all(path_, ignored);
+absl::Status StoreDirectory::Finish() {
+  Format whole{.id = format_.id};
+  MNEMON_RETURN_IF_ERROR(WriteFormats(path_, whole));
+  format_ = std::move(whole);
+  return absl::OkStatus();
 }
 
-absl::Status StoreDirectory::Finish() {
-  MNEMON_RETURN_IF_ERROR(WriteFormats(path_, {kFormat, id_, true}));
-  version_ = kFormat;
-  created_ = true;
-  return absl::OkStatus();
+namespace {
+
+struct SyncedContent {
+  uint64_t number;
+  uint64_t check;
+};
+
+uint64_t CheckOf(uint64_t number) { return ~(number * 0x9e3779b97f4a7c15u); }
+
+}  // namespace
+
+uint64_t SyncedNumber::Read() const {
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  SyncedContent content{};
+  if (::pread(file.get(), &content, sizeof content, 0) != sizeof content) return 0;
+  return content.check == CheckOf(content.number) ? content.number : 0;
+}
+
+void SyncedNumber::Write(uint64_t number) {
+  if (!file_.valid()) {
+    file_ = Descriptor(
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  }
+  const SyncedContent content{number, CheckOf(number)};
+  // One page: whole or not there for whoever reads it after a kill.
+  if (::pwrite(file_.get(), &content, sizeof content, 0) != sizeof content) {
+    file_.Close();
+  }
 }
 
 }  // namespace mnemon

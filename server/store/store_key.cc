@@ -41,7 +41,7 @@ absl::Status CheckSessionKey(const SessionKey& session) {
 
 absl::Status CheckStoreKey(StoreTable table, const SessionKey& session,
                            std::string_view name) {
-  if (absl::Status status = CheckSessionKey(session); !status.ok()) return status;
+  MNEMON_RETURN_IF_ERROR(CheckSessionKey(session));
   switch (table) {
     case StoreTable::kSessions:
       if (name.empty()) return absl::OkStatus();

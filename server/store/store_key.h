@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How a session and a name make one key: the id, and in tables with names a zero byte
-// and the name. No id has a zero byte, so "a" and "a1" share no prefix. Sessions of
-// another namespace than the default one have \1, the namespace and a zero byte before
-// their ids.
+// The key of a session and a name: the id, and in tables with names a zero byte and the
+// name. No id has a zero byte, so "a" and "a1" share no prefix. Sessions of a namespace
+// other than the default have \1, the namespace and a zero byte before their ids.
 #pragma once
 
 #include <optional>
@@ -14,13 +13,15 @@
 
 namespace mnemon {
 
-// INVALID_ARGUMENT when `session` or `name` is not one of `table`.
+// The tables of the newest format.
+inline constexpr StoreTable kStoreTables[] = {
+    StoreTable::kSessions, StoreTable::kJournal, StoreTable::kCheckpoints};
+
+// INVALID_ARGUMENT for a bad session, or a name that `table` cannot have.
 absl::Status CheckStoreKey(StoreTable table, const SessionKey& session,
                            std::string_view name);
-// INVALID_ARGUMENT when `session` is not one.
 absl::Status CheckSessionKey(const SessionKey& session);
-
-// Why changes cannot be written, as SessionStore::Commit has it.
+// The `status` that SessionStore::Commit gives `session`.
 absl::Status CheckChanges(const SessionChanges& session);
 
 // REQUIRES: CheckStoreKey is OK.

@@ -12,9 +12,9 @@ constexpr size_t kNumberBytes = 8;
 }  // namespace
 
 std::string RecordExpiry(int64_t unix_ms) {
-  std::string bytes(kNumberBytes, '\0');
-  for (size_t i = 0; i < kNumberBytes; ++i) {
-    bytes[i] = static_cast<char>(static_cast<uint64_t>(unix_ms) >> (8 * i));
+  std::string bytes;
+  for (int bit = 0; bit < 64; bit += 8) {
+    bytes.push_back(static_cast<char>(unix_ms >> bit));
   }
   return bytes;
 }
@@ -24,9 +24,9 @@ std::string_view RecordText(std::string_view value) {
 }
 
 std::string JournalName(uint64_t sequence) {
-  std::string bytes(kNumberBytes, '\0');
-  for (size_t i = 0; i < kNumberBytes; ++i) {
-    bytes[i] = static_cast<char>(sequence >> (8 * (kNumberBytes - 1 - i)));
+  std::string bytes;
+  for (int bit = 56; bit >= 0; bit -= 8) {
+    bytes.push_back(static_cast<char>(sequence >> bit));
   }
   return bytes;
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -14,29 +13,26 @@
 namespace mnemon {
 namespace {
 
+using Extent = StoreCopy::Extent;
+
 struct FoundCopy {
   bool missing = false;
   absl::Status status;              // why it was not opened
   std::unique_ptr<StoreCopy> copy;  // null: missing, or not opened
-  int64_t gaps = 0;                 // that were left out
+  int64_t gaps = 0;                 // left out of its logs
 };
-
-absl::Status Damaged(const char* what) {
-  return MakeError(absl::StatusCode::kDataLoss, what, {.reason = "STORE_DAMAGED"});
-}
 
 absl::Status OpenWhole(const StoreCopy::Place& place, const StoreFacts& facts,
                        FoundCopy& found) {
-  MNEMON_RETURN_IF_ERROR(CheckLogs(*place.files, place.path, place.id, facts.synced));
   MNEMON_ASSIGN_OR_RETURN(const std::optional<LogStart> start,
-                          FindLogStart(*place.files, place.path, place.id));
+                          CheckLogs(*place.files, place.path, place.id, facts.synced));
   MNEMON_RETURN_IF_ERROR(CutTornTail(*place.files, place.path));
   MNEMON_ASSIGN_OR_RETURN(auto opened,
                           StoreCopy::Open(place, {.format_1 = facts.format_1}));
   if (start && !opened->HasBefore(*start)) {
     // Its lists of tables are older than its logs.
     found.gaps = 1;
-    return Damaged("a copy of the session store lacks tables");
+    return StoreDamaged("a copy of the session store lacks tables");
   }
   found.copy = std::move(opened);
   return absl::OkStatus();
@@ -50,7 +46,7 @@ FoundCopy Find(const StoreCopy::Place& place, const StoreFacts& facts) {
   } else if (*content == StoreCopy::Content::kNone) {
     found.missing = true;
   } else if (*content == StoreCopy::Content::kUnknown) {
-    found.status = Damaged("a copy of the session store has no file CURRENT");
+    found.status = StoreDamaged("a copy of the session store has no file CURRENT");
   } else {
     found.status = OpenWhole(place, facts, found);
   }
@@ -61,23 +57,21 @@ FoundCopy Find(const StoreCopy::Place& place, const StoreFacts& facts) {
   return found;
 }
 
-// What can be read of a copy whose logs, or nothing worse, are damaged.
+// Opens what can be read of a copy of which nothing but the logs is damaged.
 void Salvage(const StoreCopy::Place& place, const StoreFacts& facts, FoundCopy& found) {
   if (found.copy != nullptr || !absl::IsDataLoss(found.status)) return;
-  const auto start = FindLogStart(*place.files, place.path, place.id);
-  const absl::StatusOr<int64_t> gaps = SalvageLogs(*place.files, place.path, place.id);
-  if (!start.ok() || !gaps.ok()) return;
+  const auto logs = SalvageLogs(*place.files, place.path, place.id);
+  if (!logs.ok()) return;
   auto opened = StoreCopy::Open(place, {.format_1 = facts.format_1, .salvaged = true});
   if (!opened.ok()) return;
   found.copy = *std::move(opened);
-  found.gaps += *gaps;
-  if (*start && !found.copy->HasBefore(**start)) ++found.gaps;
+  found.gaps += logs->gaps;
+  if (logs->start && !found.copy->HasBefore(*logs->start)) ++found.gaps;
 }
 
-// The copy that leads: whole, with the highest number; where none is, one that is
-// behind; -1: there is none of these.
+// The copy that leads: a whole one, with the highest number; else one that is behind;
+// -1: there is neither.
 int PrimaryOf(const std::array<FoundCopy, 2>& found, uint64_t synced) {
-  using Extent = StoreCopy::Extent;
   int primary = -1;
   for (const Extent extent : {Extent::kWhole, Extent::kBehind}) {
     for (const int which : {0, 1}) {
@@ -104,23 +98,22 @@ absl::StatusOr<OpenedCopies> Create(const std::array<StoreCopy::Place, 2>& place
   return opened;
 }
 
-// Moves the files of a copy that is not used any more, but may be read by other means,
-// to a new folder, `aside` with a number.
-absl::Status SetCopyAside(const StoreCopy::Place& place, std::string aside) {
-  const rocksdb::IOOptions options;
-  const std::string first = aside;
-  for (int n = 2; place.files->FileExists(aside, options, nullptr).ok(); ++n) {
-    aside = StrCat(first, ".", n);
+// Moves the files of a copy that is no longer used, but may be read by other means, to
+// a folder of its own.
+absl::Status SetCopyAside(const StoreCopy::Place& place) {
+  std::string aside = place.path + ".damaged";
+  for (int n = 2; place.files->FileExists(aside, {}, nullptr).ok(); ++n) {
+    aside = StrCat(place.path, ".damaged.", n);
   }
   MNEMON_RETURN_IF_ERROR(
-      StoreStatus(place.files->CreateDirIfMissing(aside, options, nullptr)));
+      StoreStatus(place.files->CreateDirIfMissing(aside, {}, nullptr)));
   std::vector<std::string> names;
   MNEMON_RETURN_IF_ERROR(
-      StoreStatus(place.files->GetChildren(place.path, options, &names, nullptr)));
+      StoreStatus(place.files->GetChildren(place.path, {}, &names, nullptr)));
   for (const std::string& name : names) {
     if (name == "." || name == "..") continue;
     MNEMON_RETURN_IF_ERROR(StoreStatus(place.files->RenameFile(
-        place.path + "/" + name, aside + "/" + name, options, nullptr)));
+        place.path + "/" + name, aside + "/" + name, {}, nullptr)));
   }
   LogEvent(LogLevel::kError, "store_copy_set_aside", {{"folder", aside}});
   return absl::OkStatus();
@@ -152,12 +145,11 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
   }
   if (found[0].missing && found[1].missing) {
     if (!facts.created) return Create(places);
-    return Damaged("both copies of the session store are gone");
+    return StoreDamaged("both copies of the session store are gone");
   }
 
   int primary = PrimaryOf(found, facts.synced);
-  const bool whole = primary >= 0 &&
-                     found[primary].copy->extent() == StoreCopy::Extent::kWhole &&
+  const bool whole = primary >= 0 && found[primary].copy->extent() == Extent::kWhole &&
                      found[primary].copy->number() >= facts.synced;
   if (!whole) {
     for (const FoundCopy& one : found) {
@@ -172,34 +164,34 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
       for (const auto& place : places) MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
       return Create(places);
     }
-    return Damaged(
+    return StoreDamaged(
         "neither copy of the session store can be opened; run the server once with "
         "--repair, on a copy of the directory first");
   }
 
-  if (found[primary].copy->extent() == StoreCopy::Extent::kBehind) {
+  FoundCopy& first = found[primary];
+  if (first.copy->extent() == Extent::kBehind) {
     // What it lacks may have been acknowledged since, by what rests on it.
-    ++found[primary].gaps;
-    MNEMON_RETURN_IF_ERROR(found[primary].copy->SetExtent(StoreCopy::Extent::kWhole));
+    ++first.gaps;
+    MNEMON_RETURN_IF_ERROR(first.copy->SetExtent(Extent::kWhole));
   }
 
+  const uint64_t number = first.copy->number();
   OpenedCopies opened;
   for (const int which : {0, 1}) {
     const FoundCopy& one = found[which];
-    using Extent = StoreCopy::Extent;
-    opened.found[which] = one.missing        ? "missing"
-                          : !one.status.ok() ? std::string(one.status.message())
-                          : one.copy->extent() == Extent::kPart   ? kCopyFilling
-                          : one.copy->extent() == Extent::kBehind ? kCopyBehind
-                          : one.copy->number() < found[primary].copy->number()
-                              ? kCopyBehind
-                              : kCopyWhole;
+    opened.found[which] =
+        one.missing                           ? "missing"
+        : !one.status.ok()                    ? std::string(one.status.message())
+        : one.copy->extent() == Extent::kPart ? kCopyFilling
+        : one.copy->extent() == Extent::kBehind || one.copy->number() < number
+            ? kCopyBehind
+            : kCopyWhole;
   }
   opened.primary = primary;
-  const uint64_t number = found[primary].copy->number();
   opened.last = std::max(number, facts.synced);
   opened.lost = facts.synced > number ? facts.synced - number : 0;
-  opened.gaps = found[primary].gaps;
+  opened.gaps = first.gaps;
   if (opened.lost > 0 || opened.gaps > 0) {
     LogEvent(LogLevel::kError, "store_commits_lost",
              {{"commits", static_cast<int64_t>(opened.lost)},
@@ -209,7 +201,6 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
   FoundCopy& other = found[1 - primary];
   if (other.copy != nullptr) {
     opened.last = std::max(opened.last, other.copy->number());
-    using Extent = StoreCopy::Extent;
     Extent extent = other.copy->extent();
     opened.equal = extent == Extent::kWhole && other.copy->number() == number &&
                    other.gaps == 0 && opened.gaps == 0;
@@ -220,9 +211,9 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
       other.copy.reset();
     }
   } else if (!whole && !other.missing && absl::IsDataLoss(other.status)) {
-    MNEMON_RETURN_IF_ERROR(SetCopyAside(places[1 - primary], facts.aside[1 - primary]));
+    MNEMON_RETURN_IF_ERROR(SetCopyAside(places[1 - primary]));
   }
-  opened.copies[primary] = std::move(found[primary].copy);
+  opened.copies[primary] = std::move(first.copy);
   opened.copies[1 - primary] = std::move(other.copy);
   return opened;
 }

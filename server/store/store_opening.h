@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the two copies of a store are found: which one leads, and what becomes of the
-// other.
+// The opening of a store's two copies: which one leads, and what becomes of the other.
 #pragma once
 
 #include <array>
@@ -14,8 +13,8 @@
 namespace mnemon {
 
 struct OpenedCopies {
-  // The primary one is there. The other is null where it has to be made anew; else it
-  // is `equal`, or its extent says what it lacks.
+  // The primary copy is there. The other is null where it has to be rebuilt; else it is
+  // `equal`, or its extent says what it lacks.
   std::array<std::unique_ptr<StoreCopy>, 2> copies;
   int primary = 0;
   bool equal = false;
@@ -29,19 +28,18 @@ struct StoreFacts {
   bool created = true;    // false: copies that are missing have not been made
   bool format_1 = false;  // copy 0 is of format 1; there is no other
   uint64_t synced = 0;    // SyncedNumber
-  std::array<std::string, 2> aside;  // where a copy goes that may be of use
 };
 
-// The copy that has failed in `place`, its log cut to whole commits; null: it is
+// Opens the copy in `place` after it failed, its log cut to whole commits; null: it is
 // missing, or damaged.
 absl::StatusOr<std::unique_ptr<StoreCopy>> ReopenStoreCopy(
     const StoreCopy::Place& place);
 
-// The folders of both places exist. A copy that is damaged or missing is left out where
-// the other one is whole. Where neither is, what can be read of them is kept, the files
-// of the other go aside. DATA_LOSS, STORE_DAMAGED: nothing can be read, or both are
-// missing; the other errors of SessionStore: what may have more commits than the other
-// copy cannot be opened just now.
+// The folders of both places exist. Leaves out a copy that is damaged or missing where
+// the other is whole. Where neither is, keeps what can be read of one, and moves the
+// files of the other aside, to "<path>.damaged". STORE_DAMAGED: nothing can be read, or
+// both are missing. Other errors of SessionStore: a copy cannot be opened now that may
+// have more commits than the other.
 absl::StatusOr<OpenedCopies> OpenStoreCopies(
     const std::array<StoreCopy::Place, 2>& places, const StoreFacts& facts);
 

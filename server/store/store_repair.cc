@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "rocksdb/db.h"
-#include "rocksdb/env.h"
 #include "server/store/session_store.h"
 #include "server/store/store_copy.h"
 #include "server/store/store_directory.h"
-#include "server/store/store_file_system.h"
+#include "server/store/store_environment.h"
 #include "server/store/store_key.h"
-#include "server/store/store_options.h"
 #include "server/store/store_status.h"
-#include "server/store/synced_number.h"
 
 namespace mnemon {
 namespace {
@@ -25,26 +16,23 @@ constexpr size_t kBatchBytes = size_t{1} << 20;
 
 using Say = std::function<void(const std::string&)>;
 
-// RocksDB's own lists made anew of the tables and logs that can be read. What they
-// leave out is in the folder lost/, which the next StoreDirectory::Open sets aside.
+// Remakes RocksDB's own lists of the tables and logs that can be read. What they leave
+// out goes to the folder lost/, which the next StoreDirectory::Open sets aside.
 absl::Status RemakeLists(const StoreCopy::Place& place, const Say& say) {
   MNEMON_ASSIGN_OR_RETURN(const StoreCopy::Content content, StoreCopy::Look(place));
   if (content == StoreCopy::Content::kNone) return absl::OkStatus();
-  const auto files = std::make_shared<StoreFileSystem>(place.files);
-  const std::unique_ptr<rocksdb::Env> environment = rocksdb::NewCompositeEnv(files);
-  const StoreDatabaseOptions chosen = MakeStoreOptions(place.options, environment.get(),
-                                                       std::make_shared<StoreHealth>(),
-                                                       /*format_1=*/false);
+  const StoreDatabaseOptions chosen =
+      MakeStoreOptions(place.options, place.files, /*format_1=*/false);
   const rocksdb::Status status =
       rocksdb::RepairDB(place.path, chosen.database, chosen.tables);
   say(StrCat("lists of ", place.path, ": ",
              status.ok() ? "made anew" : "cannot be made"));
   if (!status.ok()) return absl::OkStatus();
-  // Those of tables that have no files are not among them.
+  // Adds the tables that have no files.
   return StoreCopy::Open(place, {.create = true}).status();
 }
 
-// All that `store` can read, as one copy in `place`.
+// Writes all that `store` can read to one copy in `place`.
 absl::StatusOr<std::unique_ptr<StoreCopy>> Gather(SessionStore& store,
                                                   const StoreCopy::Place& place,
                                                   const Say& say) {
@@ -53,14 +41,12 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> Gather(SessionStore& store,
   rocksdb::WriteBatch batch;
   absl::Status status;
   int64_t ranges = 0;
-  for (const StoreTable table :
-       {StoreTable::kSessions, StoreTable::kJournal, StoreTable::kCheckpoints}) {
+  for (const StoreTable table : kStoreTables) {
     MNEMON_RETURN_IF_ERROR(store.Scan(
         table, {},
         [&](const SessionKey& session, std::string_view name, std::string_view value) {
-          status =
-              StoreStatus(batch.Put(made->table(table), StoreKey(table, session, name),
-                                    {value.data(), value.size()}));
+          status = StoreStatus(
+              batch.Put(made->table(table), StoreKey(table, session, name), value));
           if (status.ok() && batch.GetDataSize() > kBatchBytes) {
             status = made->Fill(batch);
             batch.Clear();
@@ -84,9 +70,7 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> Gather(SessionStore& store,
 absl::Status RepairSessionStore(const std::string& directory, const Say& say) {
   MNEMON_RETURN_IF_ERROR(StoreDirectory::Find(directory));
   StoreCopy::Place fresh{.files = rocksdb::FileSystem::Default(),
-                         .path = StoreDirectory::unfinished_copy(directory),
-                         .id = "",
-                         .options = {}};
+                         .path = StoreDirectory::unfinished_copy(directory)};
   std::string synced_number;
   {
     MNEMON_ASSIGN_OR_RETURN(const StoreDirectory owned,
@@ -116,8 +100,8 @@ absl::Status RepairSessionStore(const std::string& directory, const Say& say) {
     }
     return absl::OkStatus();
   }
-  // Both have blocks that cannot be read: a third one has what either can. The names of
-  // these come last: until then nothing has changed.
+  // Both have blocks that cannot be read: a third copy gets what either can read. It
+  // takes their names last: until then nothing has changed.
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StoreCopy> gathered,
                           Gather(**store, fresh, say));
   store->reset();

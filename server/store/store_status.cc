@@ -3,9 +3,10 @@
 // ends its message with, strerror's.
 #include "server/store/store_status.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,8 +15,10 @@
 namespace mnemon {
 namespace {
 
-bool HasErrno(const std::string& text, int error) {
-  return text.find(std::system_category().message(error)) != text.npos;
+bool HasErrno(const std::string& text, std::initializer_list<int> errors) {
+  return std::ranges::any_of(errors, [&](int error) {
+    return text.find(std::system_category().message(error)) != text.npos;
+  });
 }
 
 }  // namespace
@@ -25,17 +28,15 @@ absl::Status StoreStatus(const rocksdb::Status& status) {
   const std::string text = status.ToString();
   LogEvent(LogLevel::kError, "store_error", {{"detail", text}});
   if (status.IsCorruption()) {
-    return MakeError(absl::StatusCode::kDataLoss, "the session store is damaged",
-                     {.reason = "STORE_DAMAGED"});
+    return StoreDamaged("the session store is damaged");
   }
   if (status.IsMemoryLimit()) return OutOfMemoryError("the session store");
-  if (status.IsNoSpace() || HasErrno(text, ENOSPC) || HasErrno(text, EDQUOT) ||
-      HasErrno(text, EFBIG)) {
+  if (status.IsNoSpace() || HasErrno(text, {ENOSPC, EDQUOT, EFBIG})) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "the session store has no room on its disk",
                      {.reason = "STORE_FULL"});
   }
-  if (HasErrno(text, EROFS)) {
+  if (HasErrno(text, {EROFS})) {
     return MakeError(absl::StatusCode::kUnavailable,
                      "the session store's file system is read-only",
                      {.reason = "STORE_READ_ONLY"});
@@ -44,9 +45,14 @@ absl::Status StoreStatus(const rocksdb::Status& status) {
                    "the session store's disk has failed", {.reason = "STORE_FAILED"});
 }
 
-bool LackedResources(const rocksdb::Status& status) {
-  const std::string text = status.ok() ? std::string() : status.ToString();
-  return HasErrno(text, EMFILE) || HasErrno(text, ENFILE) || HasErrno(text, ENOMEM);
+absl::Status StoreDamaged(std::string message) {
+  return MakeError(absl::StatusCode::kDataLoss, std::move(message),
+                   {.reason = "STORE_DAMAGED"});
+}
+
+bool IsDamage(const rocksdb::Status& status) {
+  return status.IsCorruption() || status.IsPathNotFound() || status.IsNotSupported() ||
+         (status.IsIOError() && !HasErrno(status.ToString(), {EMFILE, ENFILE, ENOMEM}));
 }
 
 }  // namespace mnemon

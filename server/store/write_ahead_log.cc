@@ -8,15 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "base/strings.h"
 #include "server/store/store_status.h"
 
 namespace mnemon {
@@ -27,8 +24,6 @@ constexpr size_t kHeader = 7;
 constexpr size_t kBatchHeader = 12;  // of a record: a sequence number, a count
 constexpr size_t kMarkIdBytes = 16;
 constexpr size_t kMarkBytes = kMarkIdBytes + 3 * 8;
-constexpr size_t kReadBytes = size_t{1} << 20;
-constexpr int64_t kMostLogBytes = int64_t{1} << 30;
 enum LogFragment : unsigned char { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
 using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
@@ -50,14 +45,6 @@ constexpr CrcTables MakeCrcTables() {
 }
 constexpr CrcTables kCrcTables = MakeCrcTables();
 
-uint64_t Little(const char* at, size_t bytes) {
-  uint64_t number = 0;
-  for (size_t i = bytes; i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(at[i]);
-  }
-  return number;
-}
-
 uint32_t MaskedCrc(std::string_view text) {
   uint32_t crc = ~0u;
   const char* at = text.data();
@@ -74,34 +61,14 @@ uint32_t MaskedCrc(std::string_view text) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-void PutLittle(std::string& to, uint64_t number) {
-  for (int i = 0; i < 8; ++i) to.push_back(static_cast<char>(number >> (8 * i)));
-}
-
 uint64_t MarkCheck(uint64_t before, uint64_t number) {
   return ~(before * 0x9e3779b97f4a7c15u ^ number * 0xff51afd7ed558ccdu);
 }
 
 absl::StatusOr<std::string> ReadLog(rocksdb::FileSystem& files,
                                     const std::string& path) {
-  std::unique_ptr<rocksdb::FSSequentialFile> file;
-  rocksdb::IOStatus status =
-      files.NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
-  if (!status.ok()) return StoreStatus(status);
   std::string text;
-  while (static_cast<int64_t>(text.size()) < kMostLogBytes) {
-    rocksdb::Slice part;
-    const size_t size = text.size();
-    text.resize(size + kReadBytes);
-    status = file->Read(kReadBytes, rocksdb::IOOptions(), &part, text.data() + size,
-                        nullptr);
-    if (!status.ok()) return StoreStatus(status);
-    if (part.data() != text.data() + size) {
-      std::copy_n(part.data(), part.size(), text.data() + size);
-    }
-    text.resize(size + part.size());
-    if (part.empty()) break;
-  }
+  MNEMON_RETURN_IF_ERROR(StoreStatus(rocksdb::ReadFileToString(&files, path, &text)));
   return text;
 }
 
@@ -115,15 +82,14 @@ size_t FragmentBytes(std::string_view rest) {
   return crc == MaskedCrc(rest.substr(6, 1 + length)) ? kHeader + length : 0;
 }
 
-// The whole records of a log, one after the other, and the places between them that
-// cannot be read.
+// Reads the whole records of a log in order, and notes places that cannot be read.
 class LogRecords {
  public:
-  // `sequence`: that of the first change, at least.
+  // `sequence`: the least that the first change can have.
   LogRecords(std::string_view text, uint64_t sequence)
       : text_(text), sequence_(sequence) {}
 
-  // False: there is none any more.
+  // Goes to the next record; false: there is none.
   bool Next() {
     gap_ = false;
     record_.clear();
@@ -171,11 +137,10 @@ class LogRecords {
     return false;
   }
 
-  // Of the record that Next has found.
   std::string_view record() const { return record_; }
-  // Bytes before it, or before the end, could not be read.
+  // Bytes between the record before and this one, or the end, could not be read.
   bool gap() const { return gap_; }
-  // The number of the change that comes next, at least.
+  // The least that the next change can have.
   uint64_t sequence() const { return sequence_; }
   // Bytes up to the first that cannot be read.
   uint64_t whole() const { return whole_; }
@@ -206,7 +171,7 @@ struct LogMark {
   uint64_t number = 0;
 };
 
-// That of a commit, which stands at its beginning; nullopt: it has none.
+// The mark at the beginning of a commit's record; nullopt: it has none.
 std::optional<LogMark> MarkOf(std::string_view record, std::string_view id) {
   const size_t at = record.substr(0, kBatchHeader + 2 + kMarkIdBytes).find(id);
   if (at == record.npos || record.size() - at < kMarkBytes) return std::nullopt;
@@ -218,7 +183,11 @@ std::optional<LogMark> MarkOf(std::string_view record, std::string_view id) {
   return mark;
 }
 
-// In the order of their numbers.
+LogStart StartOf(std::string_view first, const LogMark& mark) {
+  return {.sequence = Little(first.data(), 8), .before = mark.before};
+}
+
+// Paths, in the order of their numbers.
 absl::StatusOr<std::vector<std::string>> LogsOf(rocksdb::FileSystem& files,
                                                 const std::string& database) {
   std::vector<std::string> names;
@@ -235,70 +204,60 @@ absl::StatusOr<std::vector<std::string>> LogsOf(rocksdb::FileSystem& files,
 absl::Status LogDamaged(const std::string& path, const LogRecords& records,
                         const std::string& text) {
   LogEvent(LogLevel::kError, "store_log_damaged",
-           {{"log", static_cast<int64_t>(LogNumber(path.substr(path.rfind('/') + 1)))},
+           {{"log", static_cast<int64_t>(LogNumber(path))},
             {"whole_bytes", static_cast<int64_t>(records.whole())},
             {"bytes", static_cast<int64_t>(text.size())}});
-  return MakeError(absl::StatusCode::kDataLoss, "a log of the session store is damaged",
-                   {.reason = "STORE_DAMAGED"});
+  return StoreDamaged("a log of the session store is damaged");
 }
 
-// Records as a log has them.
-class LogText {
- public:
-  void Add(std::string_view record) {
-    bool first = true;
-    do {
-      const size_t left = kBlock - text_.size() % kBlock;
-      if (left < kHeader) {
-        text_.append(left, '\0');
-        continue;
-      }
-      const std::string_view part = record.substr(0, left - kHeader);
-      record.remove_prefix(part.size());
-      const bool last = record.empty();
-      const LogFragment type = first ? (last ? kFull : kFirst) : last ? kLast : kMiddle;
-      std::string typed(1, static_cast<char>(type));
-      typed.append(part);
-      const uint32_t crc = MaskedCrc(typed);
-      for (int i = 0; i < 4; ++i) text_.push_back(static_cast<char>(crc >> (8 * i)));
-      text_.push_back(static_cast<char>(part.size()));
-      text_.push_back(static_cast<char>(part.size() >> 8));
-      text_.append(typed);
-      first = false;
-      if (last) return;
-    } while (true);
+// Adds a record to the text of a log.
+void AppendRecord(std::string& log, std::string_view record) {
+  for (bool first = true, last = false; !last; first = false) {
+    size_t left = kBlock - log.size() % kBlock;
+    if (left < kHeader) {
+      log.append(left, '\0');
+      left = kBlock;
+    }
+    const std::string_view part = record.substr(0, left - kHeader);
+    record.remove_prefix(part.size());
+    last = record.empty();
+    const LogFragment type = first ? (last ? kFull : kFirst) : last ? kLast : kMiddle;
+    std::string typed(1, static_cast<char>(type));
+    typed.append(part);
+    PutLittle(log, MaskedCrc(typed), 4);
+    PutLittle(log, part.size(), 2);
+    log.append(typed);
   }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
+}
 
 // Also where nothing changes: what can be read may be pages whose fsync has failed,
-// which no other one would make durable.
+// which nothing else would make durable.
 absl::Status RewriteLog(rocksdb::FileSystem& files, const std::string& path,
                         std::string_view text) {
-  const rocksdb::IOOptions options;
   const std::string folder = path.substr(0, path.rfind('/'));
   const std::string temporary = folder + "/mend.tmp";
-  std::unique_ptr<rocksdb::FSWritableFile> file;
   rocksdb::IOStatus status =
-      files.NewWritableFile(temporary, rocksdb::FileOptions(), &file, nullptr);
-  while (status.ok() && !text.empty()) {
-    const std::string_view part = text.substr(0, kReadBytes);
-    status = file->Append({part.data(), part.size()}, options, nullptr);
-    text.remove_prefix(part.size());
-  }
-  if (status.ok()) status = file->Fsync(options, nullptr);
-  if (status.ok()) status = file->Close(options, nullptr);
-  if (status.ok()) status = files.RenameFile(temporary, path, options, nullptr);
+      rocksdb::WriteStringToFile(&files, text, temporary, /*should_sync=*/true);
+  if (status.ok()) status = files.RenameFile(temporary, path, {}, nullptr);
   std::unique_ptr<rocksdb::FSDirectory> directory;
-  if (status.ok()) status = files.NewDirectory(folder, options, &directory, nullptr);
-  if (status.ok()) status = directory->Fsync(options, nullptr);
+  if (status.ok()) status = files.NewDirectory(folder, {}, &directory, nullptr);
+  if (status.ok()) status = directory->Fsync({}, nullptr);
   return StoreStatus(status);
 }
 
 }  // namespace
+
+uint64_t Little(const char* at, size_t bytes) {
+  uint64_t number = 0;
+  for (size_t i = bytes; i-- > 0;) {
+    number = number << 8 | static_cast<unsigned char>(at[i]);
+  }
+  return number;
+}
+
+void PutLittle(std::string& to, uint64_t number, int bytes) {
+  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<char>(number >> (8 * i)));
+}
 
 std::string EncodeLogMark(std::string_view id, uint64_t before, uint64_t number) {
   std::string mark(id);
@@ -308,43 +267,22 @@ std::string EncodeLogMark(std::string_view id, uint64_t before, uint64_t number)
   return mark;
 }
 
-uint64_t LogNumber(std::string_view file_name) {
-  constexpr std::string_view kSuffix = ".log";
-  if (file_name.size() <= kSuffix.size() ||
-      file_name.substr(file_name.size() - kSuffix.size()) != kSuffix) {
-    return 0;
-  }
+uint64_t LogNumber(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const char* const end = name.data() + name.size();
   uint64_t number = 0;
-  const std::string digits(file_name.substr(0, file_name.size() - kSuffix.size()));
-  return digits.find_first_not_of("0123456789") == digits.npos &&
-                 absl::SimpleAtoi(digits, &number)
-             ? number
-             : 0;
+  const auto parsed = std::from_chars(name.data(), end, number);
+  return std::string_view(parsed.ptr, end) == ".log" ? number : 0;
 }
 
-absl::StatusOr<std::optional<LogStart>> FindLogStart(rocksdb::FileSystem& files,
-                                                     const std::string& database,
-                                                     std::string_view id) {
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
-  for (const std::string& path : logs) {
-    MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
-    LogRecords records(text, 0);
-    while (records.Next()) {
-      const std::optional<LogMark> mark = MarkOf(records.record(), id);
-      if (!mark) continue;
-      return LogStart{.sequence = Little(records.record().data(), 8),
-                      .before = mark->before};
-    }
-  }
-  return std::nullopt;
-}
-
-absl::Status CheckLogs(rocksdb::FileSystem& files, const std::string& database,
-                       std::string_view id, uint64_t synced) {
+absl::StatusOr<std::optional<LogStart>> CheckLogs(rocksdb::FileSystem& files,
+                                                  const std::string& database,
+                                                  std::string_view id,
+                                                  uint64_t synced) {
+  std::optional<LogStart> start;
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
   uint64_t sequence = 0;
-  // Of the last commit before anything that cannot be read; 0: there is none.
-  uint64_t number = 0;
+  uint64_t number = 0;  // the last commit before any place that cannot be read; 0: none
   for (const std::string& path : logs) {
     MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
     LogRecords records(text, sequence);
@@ -353,6 +291,7 @@ absl::Status CheckLogs(rocksdb::FileSystem& files, const std::string& database,
       gap = gap || records.gap();
       const std::optional<LogMark> mark = MarkOf(records.record(), id);
       if (!mark) continue;
+      if (!start) start = StartOf(records.record(), *mark);
       const bool missing = gap || (number > 0 && mark->before > number);
       // Without one before it all that is known to be missing is what came just before.
       const uint64_t first = number > 0 ? number + 1 : mark->before;
@@ -366,7 +305,7 @@ absl::Status CheckLogs(rocksdb::FileSystem& files, const std::string& database,
       return LogDamaged(path, records, text);
     }
   }
-  return absl::OkStatus();
+  return start;
 }
 
 absl::Status CutTornTail(rocksdb::FileSystem& files, const std::string& database) {
@@ -378,11 +317,10 @@ absl::Status CutTornTail(rocksdb::FileSystem& files, const std::string& database
     while (records.Next() && !records.gap()) sequence = records.sequence();
     if (path != logs.back() || text.empty()) continue;
     if (records.whole() < text.size()) {
-      LogEvent(
-          LogLevel::kInfo, "store_log_cut",
-          {{"log", static_cast<int64_t>(LogNumber(path.substr(path.rfind('/') + 1)))},
-           {"kept_bytes", static_cast<int64_t>(records.whole())},
-           {"bytes", static_cast<int64_t>(text.size())}});
+      LogEvent(LogLevel::kInfo, "store_log_cut",
+               {{"log", static_cast<int64_t>(LogNumber(path))},
+                {"kept_bytes", static_cast<int64_t>(records.whole())},
+                {"bytes", static_cast<int64_t>(text.size())}});
     }
     MNEMON_RETURN_IF_ERROR(
         RewriteLog(files, path, std::string_view(text).substr(0, records.whole())));
@@ -390,28 +328,30 @@ absl::Status CutTornTail(rocksdb::FileSystem& files, const std::string& database
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> SalvageLogs(rocksdb::FileSystem& files,
-                                    const std::string& database, std::string_view id) {
+absl::StatusOr<SalvagedLogs> SalvageLogs(rocksdb::FileSystem& files,
+                                         const std::string& database,
+                                         std::string_view id) {
+  SalvagedLogs salvaged;
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
   uint64_t sequence = 0;
   uint64_t number = 0;
-  int64_t gaps = 0;
   for (const std::string& path : logs) {
     MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
     LogRecords records(text, sequence);
-    LogText kept;
+    std::string kept;
     while (records.Next()) {
       const std::optional<LogMark> mark = MarkOf(records.record(), id);
       const bool missing = mark && number > 0 && mark->before > number;
-      if (records.gap() || missing) ++gaps;
+      if (records.gap() || missing) ++salvaged.gaps;
+      if (mark && !salvaged.start) salvaged.start = StartOf(records.record(), *mark);
       if (mark) number = std::max(number, mark->number);
-      kept.Add(records.record());
+      AppendRecord(kept, records.record());
     }
-    if (records.gap()) ++gaps;
+    if (records.gap()) ++salvaged.gaps;
     sequence = records.sequence();
-    MNEMON_RETURN_IF_ERROR(RewriteLog(files, path, kept.text()));
+    MNEMON_RETURN_IF_ERROR(RewriteLog(files, path, kept));
   }
-  return gaps;
+  return salvaged;
 }
 
 }  // namespace mnemon

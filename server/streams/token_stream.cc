@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -19,7 +20,7 @@ int64_t BytesOf(const TokenLogprobs& logprobs) {
 
 // What comes beside the tokens.
 int64_t BytesBeside(const TokenChunk& chunk) {
-  int64_t bytes = 0;
+  auto bytes = static_cast<int64_t>(chunk.text.size());
   for (const TokenLogprobs& one : chunk.logprobs) bytes += BytesOf(one);
   for (const Introspection& one : chunk.introspections) bytes += BytesOf(one);
   return bytes;
@@ -27,11 +28,21 @@ int64_t BytesBeside(const TokenChunk& chunk) {
 
 }  // namespace
 
+std::string StreamText::Add(int32_t token) {
+  if (tokenizer_ == nullptr || tokenizer_->special(token)) return {};
+  return stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
+}
+
+std::string StreamText::Finish() {
+  std::string text = stop_.Push(utf8_.Finish());
+  return text += stop_.Finish();
+}
+
 TokenStream::TokenStream(Options options)
-    : fixed_{.on_ready = std::move(options.on_ready),
-             .on_event = std::move(options.on_event),
-             .report_empty = options.report_empty,
-             .interval = options.interval},
+    : on_ready_(std::move(options.on_ready)),
+      on_event_(std::move(options.on_event)),
+      report_empty_(options.report_empty),
+      interval_(options.interval),
       timer_(std::move(options.timer)),
       text_(options.tokenizer, std::move(options.stop_strings)),
       room_{.charge = std::move(options.charge), .full_since = {}},
@@ -55,13 +66,14 @@ TokenChunk TokenStream::Take(int64_t most) {
       return chunk;
     }
     const int64_t released = ReleasedLocked();
-    const bool end = waiting_.finished && EndReleasedLocked();
+    const bool end = EndReleasedLocked();
     if (released == 0 && !(end && waited == 0)) return chunk;
     const int64_t count = std::min(released, most);
     const int64_t left = waited - count;
     const bool all = left == 0 && (end || !waiting_.finished);
     if (all) {
       chunk = std::exchange(waiting_, {});
+      text_sizes_.clear();
     } else {
       due_.now = released > count;
       chunk = TakeFirstLocked(count);
@@ -70,7 +82,7 @@ TokenChunk TokenStream::Take(int64_t most) {
     silent = std::exchange(resumed_.silent, {});
     if (left == 0) room_.charge.Set(0);
     const bool was_full = waited >= room_.capacity && left < room_.capacity;
-    space = was_full || (fixed_.report_empty && left == 0);
+    space = was_full || (report_empty_ && left == 0);
     if (was_full) full_since = std::exchange(room_.full_since, {});
     waiting_.first_index = chunk.first_index + count;
     delivered_.fetch_add(count, std::memory_order_release);
@@ -78,19 +90,18 @@ TokenChunk TokenStream::Take(int64_t most) {
     if (chunk.finished) taken_ = true;
   }
   const auto report = [&] {
-    if (fixed_.on_event && chunk.finished) {
-      fixed_.on_event(StreamEvent::kEnd);
-    } else if (fixed_.on_event && space) {
-      fixed_.on_event(StreamEvent::kSpace);
-    }
+    if (!on_event_ || !(chunk.finished || space)) return;
+    on_event_(chunk.finished ? StreamEvent::kEnd : StreamEvent::kSpace);
   };
   try {
     if (full_since) timer_.Stalled(*full_since);
-    text_.Skip(silent);
-    text_.Add(chunk.tokens, chunk.text);
+    if (!text_.searches()) {
+      for (const int32_t token : silent) text_.Add(token);
+      for (const int32_t token : chunk.tokens) chunk.text += text_.Add(token);
+    }
     // After an error the call may be resumed: then what is held back comes with what
     // follows.
-    if (chunk.finished && chunk.status.ok()) text_.Finish(chunk.text);
+    if (chunk.finished && chunk.status.ok()) chunk.text += text_.Finish();
   } catch (...) {
     // What was taken counts as delivered.
     report();
@@ -102,10 +113,18 @@ TokenChunk TokenStream::Take(int64_t most) {
 
 TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
   TokenChunk first;
-  first.tokens.reserve(static_cast<size_t>(count));
-  if (!waiting_.logprobs.empty()) first.logprobs.reserve(static_cast<size_t>(count));
-  if (!waiting_.introspections.empty()) {
-    first.introspections.reserve(static_cast<size_t>(count));
+  const auto reserve = [count](const auto& from, auto& to) {
+    if (!from.empty()) to.reserve(static_cast<size_t>(count));
+  };
+  reserve(waiting_.tokens, first.tokens);
+  reserve(waiting_.logprobs, first.logprobs);
+  reserve(waiting_.introspections, first.introspections);
+  if (text_.searches()) {
+    const auto end = text_sizes_.begin() + count;
+    const size_t bytes = std::accumulate(text_sizes_.begin(), end, size_t{0});
+    first.text = waiting_.text.substr(0, bytes);
+    waiting_.text.erase(0, bytes);
+    text_sizes_.erase(text_sizes_.begin(), end);
   }
   first.start = std::exchange(waiting_.start, {});
   first.first_index = waiting_.first_index;
@@ -133,7 +152,7 @@ void TokenStream::Cancel(CancelKind kind) {
     due_.now = waiting_.finished;
   }
   if (full_since) timer_.Stalled(*full_since);
-  if (fixed_.on_event) fixed_.on_event(StreamEvent::kCancelled);
+  if (on_event_) on_event_(StreamEvent::kCancelled);
 }
 
 bool TokenStream::StopDelivery() {
@@ -151,6 +170,8 @@ bool TokenStream::StopDelivery() {
 std::optional<RequestTimer::Time> TokenStream::StopLocked() {
   cancelled_.store(true, std::memory_order_release);
   waiting_.tokens.clear();
+  waiting_.text.clear();
+  text_sizes_.clear();
   waiting_.logprobs.clear();
   waiting_.introspections.clear();
   waiting_.progress.reset();
@@ -167,7 +188,15 @@ void TokenStream::Resume(const StartFacts& facts, int64_t after,
   const auto count = static_cast<int64_t>(tokens.size());
   const int64_t had = std::clamp<int64_t>(after + 1 - first, 0, count);
   std::vector<int32_t> rest(tokens.begin() + had, tokens.end());
-  tokens.resize(static_cast<size_t>(had));
+  std::string text;
+  std::vector<size_t> sizes;
+  for (int64_t i = 0; text_.searches() && i < count; ++i) {
+    const std::string added = text_.Add(tokens[static_cast<size_t>(i)]);
+    if (i < had) continue;
+    text += added;
+    sizes.push_back(added.size());
+  }
+  tokens.resize(text_.searches() ? 0 : static_cast<size_t>(had));
   std::lock_guard lock(mutex_);
   if (cancelled()) return;
   resumed_.resumed = true;
@@ -175,8 +204,11 @@ void TokenStream::Resume(const StartFacts& facts, int64_t after,
   waiting_.start = facts;
   waiting_.first_index = resumed_.at;
   waiting_.tokens = std::move(rest);
+  waiting_.text = std::move(text);
+  text_sizes_ = std::move(sizes);
   resumed_.silent = std::move(tokens);
-  room_.charge.Set(count * static_cast<int64_t>(sizeof(int32_t)));
+  room_.charge.Set(count * static_cast<int64_t>(sizeof(int32_t)) +
+                   BytesBeside(waiting_));
   delivered_.store(resumed_.at - first, std::memory_order_release);
   waiting_count_.store(static_cast<int>(count - had), std::memory_order_release);
   pushed_ = count > had;
@@ -222,10 +254,13 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
                                       RequestTimer::Time now,
                                       std::optional<Introspection> introspection) {
   timer_.Token(now);
+  std::string text;
+  if (text_.searches()) text = text_.Add(token);
   std::lock_guard lock(mutex_);
   // After Cancel nothing more is delivered, so that the point of the cut stays fixed.
   if (cancelled()) return Notice::kNone;
   if (index < resumed_.at) {
+    if (text_.searches()) return Notice::kNone;
     resumed_.silent.push_back(token);
     room_.charge.Set(room_.charge.bytes() + static_cast<int64_t>(sizeof(token)));
     return Notice::kNone;
@@ -233,9 +268,14 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
   MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < room_.capacity);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
   waiting_.tokens.reserve(kCapacity);  // all are there, or none
+  if (text_.searches()) {
+    text_sizes_.reserve(kCapacity);
+    waiting_.text.reserve(waiting_.text.size() + text.size());
+  }
   if (introspection)
     waiting_.introspections.reserve(static_cast<size_t>(room_.capacity));
-  int64_t bytes = waiting_.tokens.empty() ? kCapacity * int64_t{sizeof(token)} : 0;
+  auto bytes = static_cast<int64_t>(text.size());
+  if (waiting_.tokens.empty()) bytes += kCapacity * int64_t{sizeof(token)};
   if (logprobs) {
     bytes += BytesOf(*logprobs);
     waiting_.logprobs.push_back(*std::move(logprobs));
@@ -245,6 +285,10 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
     waiting_.introspections.push_back(std::move(*introspection));
   }
   room_.charge.Set(room_.charge.bytes() + bytes);
+  if (text_.searches()) {
+    waiting_.text += text;
+    text_sizes_.push_back(text.size());
+  }
   waiting_.tokens.push_back(token);
   waiting_.progress.reset();
   pushed_ = true;
@@ -260,17 +304,21 @@ int64_t TokenStream::ReleasedLocked() const {
 }
 
 bool TokenStream::EndReleasedLocked() const {
-  return gate_.finish || cancelled() || (!pushed_ && !waiting_.status.ok());
+  return waiting_.finished &&
+         (gate_.finish || cancelled() || (!pushed_ && !waiting_.status.ok()));
+}
+
+bool TokenStream::EndDueLocked() const {
+  return EndReleasedLocked() &&
+         ReleasedLocked() == static_cast<int64_t>(waiting_.tokens.size());
 }
 
 TokenStream::Notice TokenStream::DueLocked(RequestTimer::Time now) {
   if (due_.now) return Notice::kNone;
   const int64_t count = ReleasedLocked();
-  const bool end = waiting_.finished && EndReleasedLocked() &&
-                   count == static_cast<int64_t>(waiting_.tokens.size());
+  const bool end = EndDueLocked();
   if (count == 0 && !end) return Notice::kNone;
-  if (!end && count < room_.capacity / 2 && due_.last &&
-      now - *due_.last < fixed_.interval) {
+  if (!end && count < room_.capacity / 2 && due_.last && now - *due_.last < interval_) {
     return std::exchange(due_.late, true) ? Notice::kNone : Notice::kLater;
   }
   due_.now = true;
@@ -283,7 +331,6 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts,
   const auto later = [&] {
     return held && cancelled() && cancel_kind_ == CancelKind::kEnd;
   };
-  bool notify;
   bool record;
   {
     std::lock_guard lock(mutex_);
@@ -292,22 +339,16 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts,
     record = !std::exchange(recorded_, true);
   }
   if (record) timer_.Ended(status, facts);
-  {
-    std::lock_guard lock(mutex_);
-    if (later()) return false;
-    waiting_.finished = true;
-    waiting_.progress.reset();
-    // Cancelled since: nothing is delivered, not even how it would have ended.
-    if (cancelled() && status.ok()) status = engine_errors::Cancelled();
-    if (status.ok()) waiting_.finish = std::move(facts);
-    waiting_.status = std::move(status);
-    // What waits for the interval is due with the end.
-    const int64_t released = ReleasedLocked();
-    const bool end =
-        released == static_cast<int64_t>(waiting_.tokens.size()) && EndReleasedLocked();
-    notify = (end || released > 0) && !std::exchange(due_.now, true);
-  }
-  return notify;
+  std::lock_guard lock(mutex_);
+  if (later()) return false;
+  waiting_.finished = true;
+  waiting_.progress.reset();
+  // Cancelled since: nothing is delivered, not even how it would have ended.
+  if (cancelled() && status.ok()) status = engine_errors::Cancelled();
+  if (status.ok()) waiting_.finish = std::move(facts);
+  waiting_.status = std::move(status);
+  // What waits for the interval is due with the end.
+  return (EndDueLocked() || ReleasedLocked() > 0) && !std::exchange(due_.now, true);
 }
 
 void TokenStream::RunLate() {
@@ -316,23 +357,22 @@ void TokenStream::RunLate() {
     due_.late = false;
     if (due_.now || ReleasedLocked() == 0) return;
     due_.now = true;
-    *due_.last += fixed_.interval;
+    *due_.last += interval_;
   }
   RunCallback();
 }
 
 void TokenStream::RunCallback() {
-  if (fixed_.on_ready) fixed_.on_ready();
+  if (on_ready_) on_ready_();
 }
 
 void ReleaseEndOf(TokenStream& stream, const absl::Status& status) {
-  bool due =
+  const bool ended =
       !status.ok() && stream.StopDelivery() && stream.Finish(status, std::nullopt);
-  due =
+  const TokenStream::Notice notice =
       stream.Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
-                     std::chrono::steady_clock::now()) != TokenStream::Notice::kNone ||
-      due;
-  if (due) stream.RunCallback();
+                     std::chrono::steady_clock::now());
+  if (ended || notice != TokenStream::Notice::kNone) stream.RunCallback();
 }
 
 }  // namespace mnemon

@@ -9,9 +9,8 @@
 // goes on without a consumer: then pushed tokens are dropped, and the stream is never
 // full. Shared ownership, because either side may end first.
 //
-// A stream that resumes a call begins with tokens that the session has already
-// (Resume). A gated stream holds back tokens until their journal entries are written
-// (Release).
+// Each token is decoded once: by Push where there are stop strings, because the runner
+// has to know where the call ends, else by Take, on the consumer's thread.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +22,16 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/memory/byte_budget.h"
+#include "model/text/detokenizer.h"
+#include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
+#include "server/requests/observer.h"
 #include "server/requests/request.h"
-#include "server/requests/request_timer.h"
-#include "server/streams/stream_text.h"
 #include "server/waiting/callback_threads.h"
 
 namespace mnemon {
@@ -44,12 +45,10 @@ struct TokenChunk {
   std::vector<int32_t> tokens;
   std::vector<TokenLogprobs> logprobs;        // one per token, or none
   std::vector<Introspection> introspections;  // one per token, or none
-  // Text that the tokens add, up to a stop string: complete UTF-8. Text that may be
-  // part of a stop string is held back. Empty without a tokenizer.
-  std::string text;
-  bool finished = false;              // nothing comes after this chunk
-  absl::Status status;                // valid if finished
-  std::optional<FinishFacts> finish;  // if finished with OK
+  std::string text;                           // that they complete: see StreamText
+  bool finished = false;                      // nothing comes after this chunk
+  absl::Status status;                        // valid if finished
+  std::optional<FinishFacts> finish;          // if finished with OK
 };
 
 // How a consumer cancels.
@@ -63,6 +62,30 @@ enum class StreamEvent {
   kSpace,      // it took tokens from a full stream, or see report_empty
   kEnd,        // it took the end
   kCancelled,  // it called Cancel
+};
+
+// The text of generated tokens as complete UTF-8, up to a stop string. Text that may be
+// part of one is held back. Special tokens add nothing. May throw std::bad_alloc.
+class StreamText {
+ public:
+  // Without a `tokenizer` (null) there is no text. It outlives the object.
+  StreamText(const Tokenizer* tokenizer, std::vector<std::string> stop_strings)
+      : tokenizer_(tokenizer),
+        searches_(!stop_strings.empty()),
+        stop_(std::move(stop_strings)) {}
+
+  // What the next token completes.
+  std::string Add(int32_t token);
+  // What was held back. No tokens follow.
+  std::string Finish();
+  bool searches() const { return searches_; }
+  const std::optional<std::string>& found() const { return stop_.found(); }
+
+ private:
+  const Tokenizer* const tokenizer_;
+  const bool searches_;
+  Utf8Stream utf8_;
+  StopText stop_;
 };
 
 // Safe for concurrent use by one runner and one consumer.
@@ -97,10 +120,8 @@ class TokenStream final : public Callback {
     std::function<void(StreamEvent)> on_event = nullptr;
     // Whether kSpace is also reported whenever Take leaves no tokens.
     bool report_empty = false;
-    // Measures the call.
     RequestTimer timer = {};
-    // Counts the memory of what waits. Its limit is not enforced here, because the
-    // runner bounds what waits.
+    // For what waits. Its limit is not enforced, because the runner bounds what waits.
     ByteCharge charge = {};
   };
   explicit TokenStream(Options options);
@@ -117,18 +138,17 @@ class TokenStream final : public Callback {
   // after the end was taken. The first Cancel counts.
   void Cancel(CancelKind kind = CancelKind::kLost);
 
+  // Before the runner gets the stream, by any thread.
   // Makes the stream go on after the absolute index `after` of a call that has
   // generated `tokens` so far. Tokens up to `after` count as delivered and only advance
   // the text, whether they are among `tokens` or pushed later. The others wait, even
-  // more than kCapacity. Called before the runner gets the stream, by any thread.
-  // Throws std::bad_alloc.
+  // more than kCapacity. Throws std::bad_alloc.
   void Resume(const StartFacts& facts, int64_t after, std::vector<int32_t> tokens);
-  // Sets how many tokens may wait, 1 .. kCapacity. Called before the runner gets the
-  // stream, by any thread.
+  // Sets how many tokens may wait, 1 .. kCapacity.
   void SetCapacity(int capacity);
-  // Lets tokens below the absolute index `end`, and with `finish` the end, leave a
-  // gated stream, including those that come later. Cannot be undone. Called by any
-  // thread.
+
+  // Any thread. Lets tokens below the absolute index `end`, and with `finish` the end,
+  // leave a gated stream, including those that come later. Cannot be undone.
   [[nodiscard]] Notice Release(int64_t end, bool finish, RequestTimer::Time now);
 
   // Runner side.
@@ -139,11 +159,13 @@ class TokenStream final : public Callback {
   // count as delivered.
   [[nodiscard]] Notice Report(const PromptProgress& progress, RequestTimer::Time now);
   // Adds a token. Either all tokens of a stream have `logprobs`, or none; likewise
-  // `introspection`. REQUIRES: space() > 0.
+  // `introspection`. Throws std::bad_alloc. REQUIRES: space() > 0.
   [[nodiscard]] Notice Push(int64_t index, int32_t token,
                             std::optional<TokenLogprobs> logprobs,
                             RequestTimer::Time now,
                             std::optional<Introspection> introspection = {});
+  // The stop string that the tokens of Resume and Push contain.
+  const std::optional<std::string>& stop_string() const { return text_.found(); }
   // Sets the end. True: as Notice::kNow. The first end counts. An error before the
   // first token is not held back by a gated stream. `held`: the call holds its session
   // until the end is taken; then there is no effect after Cancel(kEnd), whose end comes
@@ -162,12 +184,10 @@ class TokenStream final : public Callback {
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // REQUIRES: cancelled().
   CancelKind cancel_kind() const { return cancel_kind_; }
-  // Tokens that Take has returned; for a resumed call, including those of its earlier
-  // streams.
+  // Tokens that Take has returned, or that count as delivered since Resume.
   int64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
 
-  // Calls on_ready.
-  void RunCallback() override;
+  void RunCallback() override;  // calls on_ready
   // The callback for Notice::kLater: makes what waits due and calls on_ready, unless
   // that has happened.
   static std::shared_ptr<Callback> Late(const std::shared_ptr<TokenStream>& stream) {
@@ -175,22 +195,12 @@ class TokenStream final : public Callback {
   }
 
  private:
-  class LateNotice final : public Callback {
-   public:
-    explicit LateNotice(TokenStream& stream) : stream_(stream) {}
-    void RunCallback() override { stream_.RunLate(); }
-
-   private:
-    TokenStream& stream_;
+  struct LateNotice final : Callback {
+    explicit LateNotice(TokenStream& its_stream) : stream(its_stream) {}
+    void RunCallback() override { stream.RunLate(); }
+    TokenStream& stream;
   };
 
-  // Constant.
-  struct Fixed {
-    const std::function<void()> on_ready;
-    const std::function<void(StreamEvent)> on_event;
-    const bool report_empty;
-    const std::chrono::nanoseconds interval;
-  };
   // Limits and costs of what waits.
   struct Room {
     // The runner reads it without the mutex: constant once it has the stream.
@@ -215,32 +225,36 @@ class TokenStream final : public Callback {
   struct Resumed {
     bool resumed = false;
     int64_t at = 0;  // tokens below this absolute index only advance the text
-    std::vector<int32_t> silent;  // such tokens, not yet taken
+    std::vector<int32_t> silent;  // such tokens, for Take to decode
   };
 
-  // Makes what waits due, unless it is or may not leave, and calls on_ready.
-  void RunLate();
+  void RunLate();  // see Late
   // Waiting tokens that may leave.
   int64_t ReleasedLocked() const;
-  // Whether the end may leave once no token waits.
+  // Whether there is an end that may leave once no token waits; and now.
   bool EndReleasedLocked() const;
+  bool EndDueLocked() const;
   // Makes due what may leave, and returns how to tell the consumer.
   Notice DueLocked(RequestTimer::Time now);
   // REQUIRES: at least `count` tokens wait. Throws std::bad_alloc.
   TokenChunk TakeFirstLocked(int64_t count);
-  // Drops what waits, for Cancel and StopDelivery. Returns since when the stream was
-  // full, if it was.
+  // Drops what waits. Returns since when the stream was full, if it was.
   std::optional<RequestTimer::Time> StopLocked();
 
-  const Fixed fixed_;
+  const std::function<void()> on_ready_;
+  const std::function<void(StreamEvent)> on_event_;
+  const bool report_empty_;
+  const std::chrono::nanoseconds interval_;
   LateNotice late_{*this};
   // Used by the runner, except for its methods that are safe for concurrent use.
   RequestTimer timer_;
-  StreamText text_;  // used by the consumer
+  // Used by whoever decodes the tokens, and by the consumer after an end with OK.
+  StreamText text_;
 
   std::mutex mutex_;
   // All below is guarded by mutex_. Atomics are written under it and read without.
   TokenChunk waiting_;
+  std::vector<size_t> text_sizes_;  // waiting_.text by token, where Push decodes
   Room room_;
   Gate gate_;
   Due due_;

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
-// The work on sessions between steps, for their model's runner: forks and checkpoints,
-// and states for those that read and write them on other threads.
+// The work on sessions between steps, for their model's runner: forks, checkpoints and
+// rewinds, and states for those that read and write them on other threads.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "server/requests/request.h"
-#include "server/sessions/session_directory.h"
-#include "server/tasks/state_task.h"
+#include "server/sessions/session.h"
 #include "server/waiting/one_answer.h"
 
 namespace mnemon {
+
+class CallbackThreads;
+class StateTask;
 
 // Adds `child`, an empty session, to the directory with the history and state that the
 // parent has at `position`, absent: has now. The answer is the session that was made,
@@ -22,7 +25,6 @@ namespace mnemon {
 std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
                                         std::shared_ptr<Session> child,
                                         std::optional<int64_t> position,
-                                        SessionDirectory& directory,
                                         OnAnswer<std::shared_ptr<Session>> on_done);
 
 // Reads at most `tokens` tokens from `first` on, absent: the newest ones, of what a
@@ -46,8 +48,20 @@ std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
 std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,
                                               SessionCheckpoint checkpoint,
                                               bool drawn_id,
-                                              SessionDirectory& directory,
                                               OnAnswer<SessionCheckpoint> on_done);
+
+// The session forgets the newest tokens, or becomes what a checkpoint has kept. The
+// answer is what it was; nullopt: another call holds it. With a `copy`, an empty
+// session without a name, that is kept there, and the session stays held.
+std::shared_ptr<StateTask> MakeRewindTask(
+    std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
+    const RewindSessionRequest& request,
+    OnAnswer<std::optional<SessionBefore>> on_done);
+
+// A session that is held becomes what it was before a change. The answer is true.
+std::shared_ptr<StateTask> MakeTakeBackTask(std::shared_ptr<Session> session,
+                                            SessionBefore before,
+                                            OnAnswer<bool> on_done);
 
 // What a copy of a session has of one that a call runs on.
 struct CopyScope {
@@ -71,7 +85,6 @@ std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,
 // Adds `session` to the directory; `pinned`: its state was, and is not any more. The
 // answer is the session that was made, or that an earlier request has made.
 std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool pinned,
-                                          SessionDirectory& directory,
                                           OnAnswer<std::shared_ptr<Session>> on_done);
 
 // Ends the call that holds the session if one with `request_id` resumes it, or if it
@@ -82,13 +95,11 @@ std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool
 std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
                                            std::string request_id,
                                            uint64_t resume_number,
-                                           SessionDirectory& directory,
                                            OnAnswer<bool> on_done);
 
 // Drops the states of a session at rest and of its checkpoints. The answer is true, on
 // one of `threads`.
 std::shared_ptr<StateTask> MakeDropTask(std::shared_ptr<Session> session,
-                                        SessionDirectory& directory,
                                         CallbackThreads& threads,
                                         OnAnswer<bool> on_done);
 

@@ -10,14 +10,13 @@
 namespace mnemon {
 namespace {
 
-// In strikes. With the most for abuse the pace is at its slowest.
+// In strikes. With kMostAbuse the pace is at its slowest.
 constexpr double kMostAbuse = 6;
 constexpr double kMostUseless = 3;
 constexpr double kSmallStrike = 0.1;
 constexpr double kSlower = 4;  // by one strike
-// What a connection may do is not less than this share.
 constexpr double kLeastAllowance = 1.0 / 16;
-// Addresses that are remembered; a peer with more is one for a firewall.
+// That are remembered; a peer with more addresses is a case for a firewall.
 constexpr size_t kMostAddresses = 16384;
 
 double Share(double strikes) { return std::pow(kSlower, -strikes); }
@@ -35,12 +34,12 @@ double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-// Of a strike, after so long.
+// The weight of a strike after so long.
 double Left(std::chrono::nanoseconds passed) {
   return std::exp2(-std::max(0.0, Seconds(passed) / Seconds(AddressPace::kHalfLife)));
 }
 
-// Its peer has closed it; what it sent before may be there still.
+// Whether the peer has closed it; what it sent before may still be there.
 bool IsGone(int fd) {
   pollfd ended = {.fd = fd, .events = POLLRDHUP, .revents = 0};
   return poll(&ended, 1, 0) == 1;

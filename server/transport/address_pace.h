@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The pace at which connections of each address are taken, and those that have to wait.
+// The pace at which connections of each address are accepted, and those that wait.
 //
 // A peer whose connection was shut down as abusive can open the next one at once, and
 // cost as much again until that is shut down too. So each such connection, a strike,
-// divides the pace of its address by four, and strikes count half with every kHalfLife.
-// Connections on which no call is let to end count a tenth, up to three strikes; useful
-// ones make good for as much.
-// The newest one that waits goes first: connections of an attack come again and again,
-// and one that comes now and then is not to wait behind them.
+// divides the pace of its address by four; a strike loses half of its weight in each
+// kHalfLife. A connection on which every call was cancelled counts as a tenth of a
+// strike, up to three strikes, and a useful one cancels as much.
+// The newest one that waits goes first: an attack opens connections all the time, and a
+// client that opens one now and then should not wait for them.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "server/transport/connection.h"
 #include "server/transport/traffic_check.h"
 
@@ -27,15 +27,14 @@ namespace mnemon {
 class AddressPace {
  public:
   using Time = Connection::Time;
-  static constexpr double kPerSecond = 500;  // connections of an address
-  static constexpr double kBurst = 1024;     // at once
-  // Of any address, whatever it did.
-  static constexpr double kLeastPerSecond = 1;
+  static constexpr double kPerSecond = 500;     // connections of an address
+  static constexpr double kBurst = 1024;        // at once
+  static constexpr double kLeastPerSecond = 1;  // whatever the address did
   static constexpr std::chrono::milliseconds kHalfLife{5000};
-  // The end of a peer that filled its window cannot be seen before that is read.
+  // Closed after it: whether a peer that filled its window has gone cannot be seen.
   static constexpr std::chrono::milliseconds kLongestWait{2000};
   static constexpr std::chrono::milliseconds kSweep{250};
-  // That wait; more take the place of the oldest, which is closed.
+  // So many of an address wait; a further one replaces the oldest, which is closed.
   static constexpr size_t kMostOfAddress = 256;
 
   struct Waiting {
@@ -44,28 +43,27 @@ class AddressPace {
     Time since;
   };
 
-  // At most `most` wait.
+  // At most `most` wait in all.
   explicit AddressPace(size_t most) : most_(most) {}
 
   // A connection of `host` has ended.
   void Count(const std::string& host, ConnectionOutcome outcome, Time now);
-  // In (0, 1]: the share of what a connection may do otherwise that one of `host` is
-  // allowed, less with each strike for abuse.
+  // The share in (0, 1] of its limits that a new connection of `host` may use: less
+  // with each strike for abuse.
   double Allowance(const std::string& host, Time now) const;
-  // Whether a connection of `host` may be taken now; it then counts.
+  // Whether a connection of `host` may be accepted now; if so, it is counted.
   bool Take(const std::string& host, Time now);
-  // Makes one of `host` wait that may not be taken. Returns how many were closed for
-  // it.
+  // Makes one of `host` wait. Returns how many were closed for it.
   int Add(const std::string& host, Waiting waiting);
-  // One whose time has come. Also, every kSweep, closes those that have waited for
-  // kLongestWait or whose peers have gone.
+  // One that is due. Every kSweep also closes those that have waited for kLongestWait
+  // or whose peers have gone.
   std::optional<Waiting> TakeDue(Time now);
-  // When TakeDue is to be called again; absent: none waits.
+  // When to call TakeDue again; absent: none waits.
   std::optional<Time> NextDue() const;
 
  private:
   struct Address {
-    // As of `counted`.
+    // As of `counted`:
     double abuse = 0;    // strikes
     double useless = 0;  // strikes
     double tokens = kBurst;

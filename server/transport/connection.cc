@@ -16,26 +16,31 @@
 namespace mnemon {
 
 const char* Name(ShutDownReason reason) {
-  switch (reason) {
-    case ShutDownReason::kCalls:
-      return "calls";
-    case ShutDownReason::kResets:
-      return "resets";
-    case ShutDownReason::kTraffic:
-      return "traffic";
-    case ShutDownReason::kMemory:
-      return "memory";
-    case ShutDownReason::kSilent:
-      return "silent";
-    case ShutDownReason::kIdle:
-      return "idle";
-    case ShutDownReason::kEnd:
-      break;
-  }
-  return "end";
+  static constexpr const char* kNames[kShutDownReasons] = {
+      "calls", "resets", "traffic", "memory", "silent", "idle", "end"};
+  return kNames[static_cast<size_t>(reason)];
 }
 
-bool IsAbuse(ShutDownReason reason) { return reason < ShutDownReason::kSilent; }
+ConnectionUse UseCounts::Read() const {
+  return {.calls_begun = calls_begun,
+          .calls_open = calls_open,
+          .calls_cancelled = calls_cancelled,
+          .messages_received = messages_received,
+          .message_bytes = message_bytes,
+          .held_bytes = held_bytes,
+          .messages_sent = messages_sent};
+}
+
+SocketReading ReadSocket(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  constexpr int kClosed = 7;  // TCP_CLOSE, which this header does not have
+  return {.received_bytes = static_cast<int64_t>(info.tcpi_bytes_received),
+          .acked_bytes = static_cast<int64_t>(info.tcpi_bytes_acked),
+          .sent_bytes = static_cast<int64_t>(info.tcpi_bytes_sent),
+          .closed = info.tcpi_state == kClosed};
+}
 
 Connection::Connection(std::string peer, Descriptor handle, int64_t most_calls,
                        Time now, double allowance)
@@ -49,18 +54,22 @@ Connection::Connection(std::string peer, Descriptor handle, int64_t most_calls,
       idle_since_(now.time_since_epoch().count()) {}
 
 void Connection::OnCallBegan() {
-  counts_->calls_begun_.fetch_add(1, std::memory_order_relaxed);
-  if (counts_->calls_open_.fetch_add(1, std::memory_order_relaxed) >= most_calls_) {
-    ShutDown(ShutDownReason::kCalls);
-  }
+  ++counts_->calls_begun;
+  if (++counts_->calls_open > most_calls_) ShutDown(ShutDownReason::kCalls);
 }
 
 void Connection::OnCallEnded(bool cancelled, int64_t held) {
-  if (cancelled) counts_->calls_cancelled_.fetch_add(1, std::memory_order_relaxed);
-  counts_->held_bytes_.fetch_sub(held, std::memory_order_relaxed);
-  if (counts_->calls_open_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+  if (cancelled) ++counts_->calls_cancelled;
+  counts_->held_bytes -= held;
+  if (--counts_->calls_open == 0) {
     idle_since_ = std::chrono::steady_clock::now().time_since_epoch().count();
   }
+}
+
+void Connection::OnMessageReceived(int64_t bytes) {
+  ++counts_->messages_received;
+  counts_->message_bytes += bytes;
+  counts_->held_bytes += bytes;
 }
 
 bool Connection::arriving(Time now) const {
@@ -70,41 +79,8 @@ bool Connection::arriving(Time now) const {
 }
 
 void Connection::NoteReceived(int64_t bytes, Time now) {
-  if (bytes >= kClientGreetingBytes) greeted_.store(true, std::memory_order_relaxed);
+  if (bytes >= kClientGreetingBytes) greeted_ = true;
   pace_.Note(bytes, now);
-}
-
-void Connection::OnMessageReceived(int64_t bytes) {
-  counts_->messages_received_.fetch_add(1, std::memory_order_relaxed);
-  counts_->message_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  counts_->held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-}
-
-void Connection::OnMessageSent() {
-  counts_->messages_sent_.fetch_add(1, std::memory_order_relaxed);
-}
-
-SocketReading Connection::Read() const { return ReadSocket(handle_.get()); }
-
-ConnectionUse Connection::UseCounts::Read() const {
-  return {.calls_begun = calls_begun_.load(std::memory_order_relaxed),
-          .calls_open = calls_open_.load(std::memory_order_relaxed),
-          .calls_cancelled = calls_cancelled_.load(std::memory_order_relaxed),
-          .messages_received = messages_received_.load(std::memory_order_relaxed),
-          .message_bytes = message_bytes_.load(std::memory_order_relaxed),
-          .held_bytes = held_bytes_.load(std::memory_order_relaxed),
-          .messages_sent = messages_sent_.load(std::memory_order_relaxed)};
-}
-
-SocketReading ReadSocket(int fd) {
-  tcp_info info = {};
-  socklen_t size = sizeof(info);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
-  constexpr int kClosed = 7;  // TCP_CLOSE, which this header does not have
-  return {.received_bytes = static_cast<int64_t>(info.tcpi_bytes_received),
-          .acked_bytes = static_cast<int64_t>(info.tcpi_bytes_acked),
-          .sent_bytes = static_cast<int64_t>(info.tcpi_bytes_sent),
-          .closed = info.tcpi_state == kClosed};
 }
 
 int64_t Connection::unread_bytes() const {

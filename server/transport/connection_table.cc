@@ -15,17 +15,9 @@ constexpr size_t kMostNew = 4096;
 }  // namespace
 
 const char* Name(RefusalReason reason) {
-  switch (reason) {
-    case RefusalReason::kLimit:
-      return "limit";
-    case RefusalReason::kHostLimit:
-      return "host_limit";
-    case RefusalReason::kDescriptors:
-      return "descriptors";
-    case RefusalReason::kPace:
-      break;
-  }
-  return "pace";
+  static constexpr const char* kNames[kRefusalReasons] = {"limit", "host_limit",
+                                                          "descriptors", "pace"};
+  return kNames[static_cast<size_t>(reason)];
 }
 
 ConnectionTable::ConnectionTable(int64_t limit, int64_t host_limit)
@@ -34,12 +26,16 @@ ConnectionTable::ConnectionTable(int64_t limit, int64_t host_limit)
   counts_.limit = limit_;
 }
 
-ConnectionTable::Room ConnectionTable::RoomFor(const Connection& connection) const {
+std::optional<RefusalReason> ConnectionTable::WhyFull(
+    const Connection& connection) const {
   std::lock_guard lock(mutex_);
-  if (expected_.contains(connection.peer())) return Room::kFree;
+  if (expected_.contains(connection.peer())) return std::nullopt;
   const auto host = hosts_.find(connection.host());
-  if (host != hosts_.end() && host->second >= host_limit_) return Room::kHostFull;
-  return static_cast<int64_t>(open_.size()) < limit_ ? Room::kFree : Room::kFull;
+  if (host != hosts_.end() && host->second >= host_limit_) {
+    return RefusalReason::kHostLimit;
+  }
+  if (static_cast<int64_t>(open_.size()) < limit_) return std::nullopt;
+  return RefusalReason::kLimit;
 }
 
 void ConnectionTable::Add(std::shared_ptr<Connection> connection) {
@@ -48,8 +44,8 @@ void ConnectionTable::Add(std::shared_ptr<Connection> connection) {
   int64_t& of_host = hosts_[connection->host()];
   const std::string_view peer = connection->peer();
   std::shared_ptr<Connection>& place = open_[peer];
-  // The peer has the port again before the end of its last connection was noticed. The
-  // key refers to the peer text of what it leads to.
+  // A peer may have the port again before the end of its last connection is noticed.
+  // The key is a view of the peer text of the value.
   if (place != nullptr) {
     open_.erase(peer);
     open_.emplace(peer, std::move(connection));
@@ -104,7 +100,7 @@ std::vector<std::shared_ptr<Connection>> ConnectionTable::TakeNew() {
 std::vector<std::shared_ptr<Connection>> ConnectionTable::LongestIdle(
     const std::string& host, Connection::Time limit, size_t most) const {
   const auto now = std::chrono::steady_clock::now();
-  // With what is compared, since that may change meanwhile.
+  // Ranks are kept, since they may change meanwhile.
   using Rank = std::pair<bool, Connection::Time>;
   std::vector<std::pair<Rank, std::shared_ptr<Connection>>> idle;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The open connections of a server by peer, and counts of those that came and went.
+// The open connections of a server by peer, and counts of those that came and ended.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace mnemon {
 // Why a connection was not accepted.
 enum class RefusalReason {
   kLimit,        // as many were open as may be, and none was idle
-  kHostLimit,    // likewise of its address
+  kHostLimit,    // the same for its address
   kDescriptors,  // the process had no descriptor left
   kPace,         // too many of its address waited for their turn
 };
@@ -32,11 +32,12 @@ struct ConnectionCounts {
   int64_t open = 0;
   int64_t limit = 0;
   bool paused = false;          // none is accepted, for want of descriptors
-  bool full = false;            // one was refused just now, since there were too many
-  int64_t in_flight_bytes = 0;  // received, of calls that have not ended
+  bool full = false;            // one was refused for kLimit in the last two seconds
+  int64_t in_flight_bytes = 0;  // received, for calls that have not ended
   int64_t in_flight_limit = 0;
+  // Since the start:
   int64_t early_resets = 0;  // streams that were reset before their call began
-  int64_t accepted = 0;      // since the start, as what follows
+  int64_t accepted = 0;
   std::array<int64_t, kRefusalReasons> refused{};
   std::array<int64_t, kShutDownReasons> shut_down{};
 };
@@ -44,31 +45,28 @@ struct ConnectionCounts {
 // Safe for concurrent use.
 class ConnectionTable {
  public:
-  // Any number below 1 counts as 1.
+  // The most that may be open, in all and of one address; at least 1.
   ConnectionTable(int64_t limit, int64_t host_limit);
 
-  // Whether one more from this host may be accepted now; the peer of an expected
-  // connection always may.
-  enum class Room { kFree, kFull, kHostFull };
-  Room RoomFor(const Connection& connection) const;
+  // kLimit or kHostLimit; nullopt: there is room for it, or it is expected.
+  std::optional<RefusalReason> WhyFull(const Connection& connection) const;
   void Add(std::shared_ptr<Connection> connection);
   // It has ended.
   void Remove(const Connection& connection);
   // Null: none of this peer is open.
   std::shared_ptr<Connection> Find(std::string_view peer) const;
   std::vector<std::shared_ptr<Connection>> All() const;
-  // Those that were added since the last time; for one caller.
+  // Those that were added since the last call. One caller.
   std::vector<std::shared_ptr<Connection>> TakeNew();
-  // Of those without a call, or the bytes of one that arrive, since `limit` or before,
-  // the first `most`: those that have not greeted before the others, and of either
-  // those that have been so longest; of the given host, or of all when `host` is empty.
-  // Takes O(connections).
+  // At most `most` that have been idle since `limit`, and are not arriving or expected:
+  // first those that have not greeted, then the others, the longest idle first. Of
+  // `host`, or of all when that is empty. Takes O(connections).
   std::vector<std::shared_ptr<Connection>> LongestIdle(const std::string& host,
                                                        Connection::Time limit,
                                                        size_t most) const;
 
-  // The peer, as PeerText writes it, of a connection that this process makes itself:
-  // it counts to no limit.
+  // `peer`, as PeerText writes it, is of a connection that this process makes itself:
+  // it has no limit.
   void Expect(const std::string& peer);
   void StopExpecting(const std::string& peer);
   bool Expected(const std::string& peer) const;
@@ -88,7 +86,7 @@ class ConnectionTable {
   std::vector<std::weak_ptr<Connection>> new_;      // bounded
   std::set<std::string, std::less<>> expected_;
   ConnectionCounts counts_;
-  std::optional<Connection::Time> full_at_;  // when one was refused for that last
+  std::optional<Connection::Time> full_at_;  // of the last refusal for kLimit
 };
 
 }  // namespace mnemon

@@ -2,7 +2,9 @@
 #include "server/transport/connection_watch.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -15,14 +17,12 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// Between checks of suspects, of busy connections, and of all. Every check of a kind
-// includes those before it.
+// Between checks of suspects, of these and busy connections, and of all.
 constexpr milliseconds kSuspectPeriod{5};
 constexpr milliseconds kBusyPeriod{25};
 constexpr milliseconds kFullPeriod{250};
-// Received between two checks, from which on a connection is busy.
+// A connection is busy that has received more since the last check, or is new.
 constexpr int64_t kBusyBytes = 16 << 10;
-// A connection is new, and counts as busy, for so long.
 constexpr milliseconds kNew{500};
 constexpr milliseconds kTrimPeriod{2000};
 
@@ -37,18 +37,9 @@ ConnectionWatch::ConnectionWatch(ConnectionTable& table, const Options& options,
       read_streams_(std::move(read_streams)),
       attended_(clock, kFullPeriod) {}
 
-ConnectionWatch::~ConnectionWatch() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  stop_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
 absl::Status ConnectionWatch::Start() {
   try {
-    thread_ = std::thread([this] { Run(); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
         StrCat("no thread to watch connections: ", error.what()));
@@ -56,14 +47,15 @@ absl::Status ConnectionWatch::Start() {
   return absl::OkStatus();
 }
 
-void ConnectionWatch::Run() {
+void ConnectionWatch::Run(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any stopped;
   auto busy_due = SteadyClock::now(), all_due = busy_due;
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      const milliseconds period = suspects_ ? kSuspectPeriod : kBusyPeriod;
-      if (stop_.wait_for(lock, period, [this] { return stopping_; })) return;
-    }
+    const milliseconds period = suspects_ ? kSuspectPeriod : kBusyPeriod;
+    stopped.wait_for(lock, stop, period, [] { return false; });
+    if (stop.stop_requested()) return;
     const auto now = SteadyClock::now();
     Scope scope = Scope::kSuspects;
     if (now >= all_due) {
@@ -90,9 +82,9 @@ void ConnectionWatch::Check(Scope scope) {
       connection->ShutDown(ShutDownReason::kEnd);
     }
   }
-  AddNew();
+  for (auto& connection : table_.TakeNew()) Add(std::move(connection));
   if (scope == Scope::kAll) Refresh();
-  // Nobody else has those that ended, whose descriptors are free then.
+  // Nobody else has those that ended: this frees their descriptors.
   std::erase_if(watched_, [](const auto& entry) {
     return entry.second.connection.use_count() == 1;
   });
@@ -111,27 +103,22 @@ void ConnectionWatch::Check(Scope scope) {
   heap_.TrimIfWorth();
 }
 
-void ConnectionWatch::AddNew() {
-  for (auto& connection : table_.TakeNew()) {
-    const Connection* const key = connection.get();
-    watched_.try_emplace(key, Watched{.connection = std::move(connection),
-                                      .seen = attended_.Now(),
-                                      .busy = true});
-  }
+void ConnectionWatch::Add(std::shared_ptr<Connection> connection) {
+  const Connection* const key = connection.get();
+  watched_.try_emplace(
+      key, Watched{.connection = std::move(connection), .seen = attended_.Now()});
 }
 
+// What is not in the table is watched no more.
 void ConnectionWatch::Refresh() {
-  std::unordered_map<const Connection*, Watched> open;
+  auto before = std::exchange(watched_, {});
   for (auto& connection : table_.All()) {
-    const Connection* const key = connection.get();
-    const auto found = watched_.find(key);
-    open.emplace(key, found != watched_.end()
-                          ? std::move(found->second)
-                          : Watched{.connection = std::move(connection),
-                                    .seen = attended_.Now(),
-                                    .busy = true});
+    if (auto known = before.extract(connection.get())) {
+      watched_.insert(std::move(known));
+    } else {
+      Add(std::move(connection));
+    }
   }
-  watched_ = std::move(open);
 }
 
 void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The watch over all connections: a thread that compares the traffic of each with its
-// calls, bounds what all hold together, and gives memory that a flood has left back to
-// the system.
+// A thread that compares the traffic of each connection with its calls, bounds what all
+// hold together, and returns memory that a flood has left to the system.
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "base/attended_clock.h"
@@ -29,30 +24,25 @@ class ConnectionWatch {
  public:
   struct Options {
     TrafficLimits limits;
-    // Received bytes of all connections, of calls that have not ended: when they are
-    // more, the connection that holds most of them is shut down.
-    int64_t most_in_flight = int64_t{512} << 20;
-    int64_t most_calls = 16384;  // open at once, likewise
+    // Above one of these limits, the connection that holds most is shut down.
+    int64_t most_in_flight = int64_t{512} << 20;  // bytes received for open calls
+    int64_t most_calls = 16384;                   // open at once
   };
-  // The streams of a peer; nullopt when gRPC does not know it. Called on the watch's
-  // thread.
+  // The streams of a peer; nullopt when gRPC does not know it. Called on the thread.
   using ReadStreams = std::function<std::optional<StreamCounts>(const std::string&)>;
 
-  // `table` and `clock`, of the time that a client has to greet, outlive it.
+  // `table` and `clock`, which times the greeting of clients, outlive it.
   ConnectionWatch(ConnectionTable& table, const Options& options,
                   ReadStreams read_streams, const Clock& clock = Clock::Real());
-  ~ConnectionWatch();
-  ConnectionWatch(const ConnectionWatch&) = delete;
-  ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
   // RESOURCE_EXHAUSTED when there is no thread.
   absl::Status Start();
-  // Shuts down every connection that is open then or opens later, for an end of the
-  // server that no peer can delay. Safe for concurrent use.
+  // Shuts down every connection that is open at that time or opens later, so that no
+  // peer can delay the end of the server. Safe for concurrent use.
   void ShutDownAllAt(Connection::Time time) { end_ = time.time_since_epoch().count(); }
-  // One check, for tests without the thread. kSuspects are connections whose address
-  // had abusive ones, kBusy those and ones that are new or received much since the
-  // check before.
+  // One check; for tests, without the thread. kSuspects: connections whose address had
+  // abusive ones; kBusy: also those that are new or have received much since the last
+  // check.
   enum class Scope { kSuspects, kBusy, kAll };
   void Check(Scope scope);
 
@@ -61,14 +51,14 @@ class ConnectionWatch {
     std::shared_ptr<Connection> connection;
     Connection::Time seen;  // for the first time, by attended_
     int64_t received = 0;
-    int64_t in_flight = 0;  // bytes of messages that are not whole yet, at most
+    int64_t in_flight = 0;  // the most bytes that incomplete messages may have
     UnansweredBytes unanswered;
     int64_t early_resets = 0;
-    bool busy = false;  // it is new, or received much since the check before
+    bool busy = true;  // it is new, or has received much since the last check
   };
 
-  void Run();
-  void AddNew();
+  void Run(const std::stop_token& stop);
+  void Add(std::shared_ptr<Connection> connection);
   void Refresh();
   void CheckOne(Watched& watched, Connection::Time now);
   void BoundTogether();
@@ -80,9 +70,6 @@ class ConnectionWatch {
 
   std::atomic<Connection::Time::rep> end_ =
       Connection::Time::max().time_since_epoch().count();
-  std::mutex mutex_;
-  std::condition_variable stop_;
-  bool stopping_ = false;  // guarded by mutex_
 
   // Owned by the thread.
   std::unordered_map<const Connection*, Watched> watched_;
@@ -90,7 +77,7 @@ class ConnectionWatch {
   HeapTrim heap_;
   Connection::Time trimmed_;
 
-  std::thread thread_;
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace mnemon

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/transport/listener.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -14,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -36,13 +37,12 @@ constexpr milliseconds kFailurePause{50};
 // For what may be missed: a connection whose end was not reported.
 constexpr milliseconds kLongestSleep{1000};
 constexpr int64_t kSpareDescriptors = 64;
-// All connections are searched for idle ones that often at most, for so many.
+// Between searches of all connections for so many idle ones.
 constexpr milliseconds kIdleCheck{20};
 constexpr size_t kIdleAtOnce = 64;
-// The ends of its calls are noticed a little later than that of a connection.
+// The ends of calls are noticed a little later than that of their connection.
 constexpr milliseconds kClassifyDelay{100};
-// Connections for which it is too early.
-constexpr int64_t kMostWaiting = 1024;
+constexpr int64_t kMostWaiting = 1024;  // in AddressPace
 
 bool OutOfDescriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -57,7 +57,7 @@ void SetOptions(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 }
 
-// That of a listening socket, the loopback address in place of all addresses.
+// The address of a listening socket, with the loopback address in place of any address.
 sockaddr_storage OwnAddress(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
@@ -106,7 +106,6 @@ Listener::Listener(const ListenAddress& address, ConnectionTable& table,
     : address_{.host = address.host, .port = listening.port},
       table_(table),
       options_(options),
-      port_(listening.port),
       own_address_(OwnAddress(listening.sockets.front().get())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -198,7 +197,7 @@ void Listener::Run() {
       }
     }
     ClassifyEnded();
-    TakeDue();
+    while (auto due = pace_.TakeDue(SteadyClock::now())) HandOn(*std::move(due));
   }
 }
 
@@ -227,17 +226,12 @@ void Listener::AcceptSome(int listening) {
       continue;  // the peer has gone
     }
     table_.SetPaused(false);
-    try {
-      Take(std::move(accepted));
-    } catch (const std::exception& error) {
-      // Memory ran out: this peer is refused, later ones may not be.
-      LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
-    }
+    Take(std::move(accepted));
     if (!polling_) return;
   }
 }
 
-void Listener::Take(Descriptor accepted) {
+void Listener::Take(Descriptor accepted) try {
   SetOptions(accepted.get());
   std::string peer = PeerOf(accepted.get());
   if (peer.empty()) return;
@@ -249,6 +243,8 @@ void Listener::Take(Descriptor accepted) {
   } else if (pace_.Add(host, std::move(taken)) > 0) {
     table_.CountRefused(RefusalReason::kPace);
   }
+} catch (const std::exception& error) {
+  LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
 }
 
 void Listener::ClassifyEnded() {
@@ -262,17 +258,8 @@ void Listener::ClassifyEnded() {
   }
 }
 
-void Listener::TakeDue() {
-  while (auto due = pace_.TakeDue(SteadyClock::now())) {
-    try {
-      HandOn(*std::move(due));
-    } catch (const std::exception& error) {
-      LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
-    }
-  }
-}
-
-void Listener::HandOn(AddressPace::Waiting taken) {
+// Memory may run out: this peer is refused, later ones may not be.
+void Listener::HandOn(AddressPace::Waiting taken) try {
   const auto now = SteadyClock::now();
   Descriptor handle(fcntl(taken.accepted.get(), F_DUPFD_CLOEXEC, 0));
   if (!handle.valid()) return table_.CountRefused(RefusalReason::kDescriptors);
@@ -292,15 +279,17 @@ void Listener::HandOn(AddressPace::Waiting taken) {
     PollListening(false);
     resume_ = now + wait;
   }
+} catch (const std::exception& error) {
+  LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
 }
 
 bool Listener::MakeRoom(const Connection& connection) {
-  const ConnectionTable::Room room = table_.RoomFor(connection);
-  if (room == ConnectionTable::Room::kFree) return true;
-  const bool of_host = room == ConnectionTable::Room::kHostFull;
-  const auto idle = TakeIdle(of_host ? connection.host() : "");
+  const std::optional<RefusalReason> full = table_.WhyFull(connection);
+  if (!full) return true;
+  const auto idle =
+      TakeIdle(full == RefusalReason::kHostLimit ? connection.host() : "");
   if (idle == nullptr) {
-    table_.CountRefused(of_host ? RefusalReason::kHostLimit : RefusalReason::kLimit);
+    table_.CountRefused(*full);
     return false;
   }
   idle->ShutDown(ShutDownReason::kIdle);
@@ -375,12 +364,9 @@ int64_t DescriptorLimit() {
 }
 
 int64_t OpenDescriptors() {
-  int64_t count = 0;
-  if (DIR* folder = opendir("/proc/self/fd")) {
-    while (readdir(folder) != nullptr) ++count;
-    closedir(folder);
-  }
-  return std::max<int64_t>(0, count - 3);  // ".", "..", and the folder's own
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  return std::max<int64_t>(0, std::distance(begin(open), end(open)) - 1);  // its own
 }
 
 }  // namespace mnemon

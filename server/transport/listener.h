@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The listener: accepts connections within limits and hands each one on.
 //
-// A connection over a limit takes the place of one that is idle: of one that has said
-// nothing yet, the oldest of them first, else of the one that has been idle longest;
-// when none is, it is closed at once. One on which a message arrives is not idle. One
-// that comes too soon after others of its address, above all abusive ones, waits
-// (address_pace.h). When descriptors run out, connections that wait are refused by
-// means of a descriptor in reserve, so that their peers need not time out, and it
-// accepts again as soon as there are descriptors. An accepted socket is non-blocking,
-// close-on-exec, sends without delay, and ends when the peer has not acknowledged for
-// kUserTimeout.
+// A connection over a limit replaces an idle one (ConnectionTable::LongestIdle) or,
+// when there is none, is closed at once. One that comes too soon after others of its
+// address, above all abusive ones, waits (AddressPace). When descriptors run out,
+// connections are refused by means of a descriptor in reserve, so that their peers need
+// not time out; others are accepted again as soon as there are descriptors. An accepted
+// socket is non-blocking, close-on-exec, sends without delay, and ends when the peer
+// has not acknowledged for kUserTimeout.
 #pragma once
 
 #include <sys/socket.h>
@@ -32,48 +30,45 @@
 #include "base/token_bucket.h"
 #include "server/transport/address_pace.h"
 #include "server/transport/connection_table.h"
-#include "server/transport/listening_sockets.h"
 #include "server/transport/traffic_check.h"
 
 namespace mnemon {
 
-// Safe for concurrent use, but for the destructor.
+// Safe for concurrent use, except for the destructor.
 class Listener {
  public:
   static constexpr std::chrono::milliseconds kUserTimeout{30000};
-  // A connection without a call for so long may lose its place to a new one.
+  // A connection that has been idle for so long may lose its place to a new one.
   static constexpr std::chrono::milliseconds kIdle{1000};
 
-  // Takes a connection's descriptor; the connection is in the table. Called on the
-  // listener's thread.
+  // Takes the descriptor of a connection that is in the table. Called on the listener's
+  // thread.
   using OnAccept = std::function<void(Descriptor)>;
 
   struct Options {
     TrafficLimits traffic;
     double accepts_per_second = 2000;
-    int64_t calls_per_connection = 2048;  // open at once; with more it is shut down
+    int64_t calls_per_connection = 2048;  // Connection's `most_calls`
   };
 
-  // Listens at once, so that connections wait, and accepts from Start on. `table`
-  // outlives it. ListenFailed, naming the option "listen"; RESOURCE_EXHAUSTED when
-  // there is no descriptor for it.
+  // Listens: connections wait until Start. `table` outlives it. ListenFailed, naming
+  // the option "listen"; RESOURCE_EXHAUSTED when there is no descriptor.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(const ListenAddress& address,
                                                         ConnectionTable& table,
                                                         const Options& options);
-  // Ends the thread. Connections that are open stay open.
+  // Ends the thread. Connections stay open.
   ~Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
-  int port() const { return port_; }
+  int port() const { return address_.port; }
   // Where this process itself can connect to it.
   const sockaddr_storage& own_address() const { return own_address_; }
   // Once. RESOURCE_EXHAUSTED when there is no thread.
   absl::Status Start(OnAccept on_accept);
-  // No call of OnAccept runs or begins after it; ends of connections are still noticed.
+  // After it OnAccept neither runs nor is called; ends of connections are still
+  // noticed.
   void StopAccepting();
-  // Closes the listening sockets and opens them again, soon: a remedy for ones that
-  // accept no more. What waits in them is refused.
+  // Closes and opens the listening sockets soon, in case they accept no more.
+  // Connections that wait in them are refused.
   void Reopen();
 
  private:
@@ -89,12 +84,11 @@ class Listener {
   void AcceptSome(int listening);
   void Take(Descriptor accepted);
   void ClassifyEnded();
-  void TakeDue();
   void HandOn(AddressPace::Waiting taken);
-  // Whether it may stay: makes room for it where that is needed and possible.
+  // False: there is no room for it, and none can be made.
   bool MakeRoom(const Connection& connection);
-  // The one that has been idle longest, of `host`, or of all when that is empty; null:
-  // none was when this was last checked.
+  // The longest idle connection of `host`, or of all when that is empty; null: none was
+  // idle when this was last checked.
   std::shared_ptr<Connection> TakeIdle(const std::string& host);
   void RefuseWaiting(int listening);
   void Forget(int handle);
@@ -102,7 +96,6 @@ class Listener {
   const ListenAddress address_;
   ConnectionTable& table_;
   const Options options_;
-  const int port_;
   const sockaddr_storage own_address_;
 
   std::mutex mutex_;    // held during OnAccept
@@ -124,7 +117,7 @@ class Listener {
     std::optional<ShutDownReason> shut_down;
     SocketReading socket;
     std::chrono::nanoseconds age;
-    std::shared_ptr<const Connection::UseCounts> counts;
+    std::shared_ptr<const UseCounts> counts;
     Connection::Time classify_at;
   };
   std::deque<Ended> ended_;
@@ -140,11 +133,10 @@ class Listener {
   std::thread thread_;
 };
 
-// Connections that a process with so many descriptors may hold, two for each one, when
-// so many are open and some are left for other uses.
+// Connections, of two descriptors each, for which a process with `descriptors`, of
+// which `open` are in use, has room beside its other uses.
 int64_t ConnectionsFor(int64_t descriptors, int64_t open);
-// Descriptors that this process may have open, and those that it has.
-int64_t DescriptorLimit();
+int64_t DescriptorLimit();  // of this process
 int64_t OpenDescriptors();
 
 }  // namespace mnemon

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_replace.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -15,30 +16,6 @@ std::string Text4(const void* address, uint16_t port) {
   char text[INET_ADDRSTRLEN] = {};
   inet_ntop(AF_INET, address, text, sizeof(text));
   return StrCat(text, ":", ntohs(port));
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string WithoutEscapes(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      const int high = HexDigit(text[i + 1]);
-      const int low = HexDigit(text[i + 2]);
-      if (high >= 0 && low >= 0) {
-        plain += static_cast<char>(16 * high + low);
-        i += 2;
-        continue;
-      }
-    }
-    plain += text[i];
-  }
-  return plain;
 }
 
 }  // namespace
@@ -66,7 +43,9 @@ std::string PeerText(std::string_view grpc_peer) {
   const size_t colon = grpc_peer.find(':');
   const std::string_view family = grpc_peer.substr(0, colon);
   if (family != "ipv4" && family != "ipv6") return "";
-  return WithoutEscapes(grpc_peer.substr(colon + 1));
+  // The characters of addresses that gRPC escapes.
+  return absl::StrReplaceAll(std::string(grpc_peer.substr(colon + 1)),
+                             {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
 
 std::string HostOf(std::string_view peer) {

@@ -13,15 +13,13 @@ namespace mnemon {
 // families.
 std::string PeerText(const sockaddr_storage& address);
 
-// As gRPC names peers, "ipv6:%5B2001:db8::1%5D:40312", to the text above. Empty when it
-// is no address of these families.
+// The same from gRPC's name of a peer, "ipv6:%5B2001:db8::1%5D:40312".
 std::string PeerText(std::string_view grpc_peer);
 
-// The address of such a text, without brackets and port.
+// The address in such a text, without brackets and port.
 std::string HostOf(std::string_view peer);
 
-// Whether such an address, as HostOf gives it, is of this machine alone: 127.0.0.0/8
-// or ::1.
+// Whether an address, as HostOf gives it, is 127.0.0.0/8 or ::1.
 bool IsLoopback(const std::string& host);
 
 }  // namespace mnemon

@@ -15,16 +15,15 @@ constexpr int64_t kBytesPerMessageByte = 2;
 constexpr int64_t kBytesPerMessage = 128;
 // Window updates and acknowledgements of pings follow what was sent.
 constexpr int64_t kSentBytesPerByte = 8;
-// Messages that were refused, as too large or malformed, count as well: so many, each
-// of a stream that has ended. Headers without end are kept to less, since gRPC reads
-// them in a time that grows with their square.
+// Refused messages, too large or malformed, of streams that have ended. Headers without
+// end get less, since gRPC reads them in a time that grows with their square.
 constexpr int64_t kRefusedMessages = 4;
 constexpr int64_t kIncompleteBytes = 256 << 10;
-// A server that has sent no more has greeted its peer (SETTINGS, and their
-// acknowledgement), and no window update: no more data than the first window may come.
+// Sent by a server that has greeted its peer (SETTINGS, and their acknowledgement), and
+// sent no window update: no more data than the first window may come.
 constexpr int64_t kGreetingBytes = 64;
 constexpr int64_t kFirstWindow = 64 << 10;
-// Of messages, by one window update: gRPC sends no greater one.
+// The largest window update that gRPC sends.
 constexpr int64_t kWindowUpdateBytes = 1536 << 10;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
 constexpr int64_t kFreeResets = 500;
@@ -65,8 +64,8 @@ int64_t UnansweredBytes::Update(const SocketReading& socket, int64_t unaccounted
 int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
                       const TrafficLimits& limits) {
   if (!streams) return unaccounted;
-  const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
-  return std::min(unaccounted, open * (limits.message_bytes + limits.header_bytes));
+  return std::min(unaccounted,
+                  streams->open() * (limits.message_bytes + limits.header_bytes));
 }
 
 std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
@@ -78,8 +77,8 @@ std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
   const StreamCounts streams = traffic.streams.value_or(StreamCounts{});
   const int64_t finished =
       std::max<int64_t>(0, use.calls_begun - use.calls_open - use.calls_cancelled);
-  // Of streams that the transport has seen end, those of calls that did not: they never
-  // began, were cancelled, or are about to be.
+  // Streams that have ended without the end of a call: it never began, was cancelled,
+  // or is about to be.
   const int64_t resets = std::max(use.calls_cancelled, streams.ended - finished);
   const int64_t free_resets =
       allowed(kFreeResets + kFreeResetsPerSecond * WholeSeconds(traffic.age)) +
@@ -88,12 +87,11 @@ std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
   if (traffic.unanswered > kWindowUpdateBytes) return ShutDownReason::kTraffic;
   int64_t most = limits.connection_bytes;
   if (traffic.streams) {
-    const int64_t open = std::max<int64_t>(0, streams.started - streams.ended);
-    if (open > allowed(limits.streams)) return ShutDownReason::kCalls;
+    if (streams.open() > allowed(limits.streams)) return ShutDownReason::kCalls;
     most = std::min(
         most, allowed(kIncompleteBytes) +
                   std::min(streams.ended, kRefusedMessages) * limits.message_bytes +
-                  open * (limits.message_bytes + limits.header_bytes));
+                  streams.open() * (limits.message_bytes + limits.header_bytes));
   }
   if (traffic.sent <= kGreetingBytes) {
     most = std::min(most, kFirstWindow + allowed(kIncompleteBytes));

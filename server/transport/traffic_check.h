@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The verdict on one connection's traffic: whether what its peer sends is in proportion
-// to the calls that begin on it. A pure function.
+// Whether what a peer sends is in proportion to the calls of its connection. Pure
+// functions.
 //
-// HTTP/2 lets a peer cost a server memory and time by frames that belong to no call:
-// headers without end, empty frames, pings, streams that are reset as soon as they are
-// opened, messages that never end. gRPC reads them all, and our code sees calls and
-// whole messages only. But the system counts the bytes that came, and what is left when
-// those of calls and messages are taken away has come for nothing so far.
+// In HTTP/2 a peer can cost a server memory and time with frames that belong to no
+// call: headers without end, empty frames, pings, streams that are reset as soon as
+// they are opened, messages that never end. gRPC reads them all and reports only calls
+// and whole messages. But the system counts the bytes that came: those which calls and
+// messages do not account for have come for nothing so far.
 #pragma once
 
 #include <chrono>
@@ -18,45 +18,45 @@
 namespace mnemon {
 
 struct TrafficLimits {
-  int64_t message_bytes = 4 << 20;  // of one message, at most
-  int64_t header_bytes = 16 << 10;  // of the headers of one call, at most
+  int64_t message_bytes = 4 << 20;  // of one message
+  int64_t header_bytes = 16 << 10;  // of the headers of one call
   int64_t streams = 2048;           // open at once
-  // Of one connection, that belong to no call or whole message.
+  // Of one connection, for no call or whole message.
   int64_t connection_bytes = int64_t{128} << 20;
-  // For what a client sends first.
-  std::chrono::milliseconds greeting{10000};
+  std::chrono::milliseconds greeting{10000};  // until kClientGreetingBytes have come
 };
 
-// Streams of a connection, as gRPC counts them.
+// The streams of a connection, as gRPC counts them.
 struct StreamCounts {
   int64_t started = 0;
   int64_t ended = 0;
+
+  int64_t open() const { return started > ended ? started - ended : 0; }
 };
 
-// Bytes from the peer that no call, no whole message, and no answer of the peer's own
-// transport to what it was sent account for.
+// Bytes from the peer that its calls, their whole messages, and its transport's answers
+// to what it was sent do not account for.
 int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
                          std::chrono::nanoseconds age, const TrafficLimits& limits);
 
-// Of them, those that came since anything was sent to the peer. Only window updates let
-// a peer send more bytes of messages; while none is sent, it can send only headers and
-// other frames.
+// The unaccounted bytes that came since anything was sent to the peer. They are headers
+// and other frames: for bytes of messages a peer needs window updates.
 class UnansweredBytes {
  public:
-  // With each reading of the socket; the result of UnaccountedBytes.
+  // To be called with each reading and its UnaccountedBytes.
   int64_t Update(const SocketReading& socket, int64_t unaccounted);
 
  private:
   int64_t sent_ = -1;
-  int64_t unaccounted_ = 0;  // when that many had been sent for the first time
+  int64_t unaccounted_ = 0;  // when sent_ was first read
 };
 
-// Of them, those that gRPC may hold for open streams; `streams` as below.
+// The unaccounted bytes that gRPC may hold for open streams; `streams` as in Traffic.
 int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
                       const TrafficLimits& limits);
 
-// Whether its client has not even sent what comes first, and had time to: `age`, of
-// which only that counts in which the server ran.
+// Whether the client has sent no greeting for too long. `age` excludes time in which
+// the server did not run.
 bool IsSilent(const SocketReading& socket, std::chrono::nanoseconds age,
               const TrafficLimits& limits);
 
@@ -66,8 +66,7 @@ struct Traffic {
   int64_t unanswered = 0;   // UnansweredBytes
   int64_t sent = 0;         // bytes to the peer
   ConnectionUse use;
-  // Absent when gRPC does not know the connection (yet).
-  std::optional<StreamCounts> streams;
+  std::optional<StreamCounts> streams;  // absent: gRPC does not know it (yet)
   std::chrono::nanoseconds age{0};
   double allowance = 1;  // of the connection
 };
@@ -76,10 +75,12 @@ struct Traffic {
 std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
                                            const TrafficLimits& limits);
 
-// Of a connection that has ended, and whose calls have ended. kAbusive: it was shut
-// down for abuse, or more bytes came than its calls account for. kUseless: every call
-// on it, if there was any, was cancelled.
-enum class ConnectionOutcome { kUseful, kUseless, kAbusive };
+enum class ConnectionOutcome {
+  kUseful,
+  kUseless,  // it had no call, or every one was cancelled
+  kAbusive,  // it was shut down for abuse, or too many bytes are unaccounted for
+};
+// REQUIRES: the connection and its calls have ended.
 ConnectionOutcome Classify(std::optional<ShutDownReason> shut_down,
                            const SocketReading& socket, const ConnectionUse& use,
                            std::chrono::nanoseconds age, const TrafficLimits& limits);

@@ -10,23 +10,6 @@
 namespace mnemon {
 namespace {
 
-class LogLine final : public Callback {
- public:
-  LogLine(std::string_view event, std::string_view error)
-      : event_(event), error_(error) {}
-  void RunCallback() override {
-    try {
-      LogEvent(LogLevel::kError, event_, {{"error", error_}});
-    } catch (const std::bad_alloc&) {
-      // The line is lost.
-    }
-  }
-
- private:
-  const std::string event_;
-  const std::string error_;
-};
-
 class FunctionCallback final : public Callback {
  public:
   explicit FunctionCallback(std::function<void()> function)
@@ -80,12 +63,17 @@ std::shared_ptr<Callback> MakeCallback(std::function<void()> function) {
   return std::make_shared<FunctionCallback>(std::move(function));
 }
 
-std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view error) {
-  try {
-    return std::make_shared<LogLine>(event, error);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+std::shared_ptr<Callback> LogCallback(std::string_view event,
+                                      std::string_view error) try {
+  return MakeCallback([event = std::string(event), error = std::string(error)] {
+    try {
+      LogEvent(LogLevel::kError, event, {{"error", error}});
+    } catch (const std::bad_alloc&) {
+      // The line is lost.
+    }
+  });
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 CallbackThreads::CallbackThreads(int count, std::chrono::milliseconds delay,

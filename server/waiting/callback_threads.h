@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads that run consumers' callbacks, which decode text and build and write
-// messages. A model runner only queues them.
+// Threads that run callbacks, which a model runner only queues.
 #pragma once
 
 #include <atomic>
@@ -11,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -32,8 +30,8 @@ class Callback {
   std::shared_ptr<Callback> next_;
 };
 
-// A list of callbacks in the order in which they were added. A callback that is already
-// on a list is not added again, because it will still be called. Needs no memory.
+// Callbacks in the order in which they were added. One that is already on a list is not
+// added again, because it will still be called. Needs no memory.
 class CallbackList {
  public:
   CallbackList() = default;
@@ -44,7 +42,7 @@ class CallbackList {
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
   void Add(std::shared_ptr<Callback> callback);
-  // Moves the first `count` callbacks of `other`, or all, to the end.
+  // Moves the first `count` callbacks of `other` to the end.
   void Take(CallbackList& other, size_t count = SIZE_MAX);
   // Calls and removes all.
   void RunAll();
@@ -58,8 +56,7 @@ class CallbackList {
   size_t size_ = 0;
 };
 
-// An object whose destruction may take long. As a callback it does nothing; the
-// callback thread destroys it.
+// An object that a callback thread destroys, because that may take long.
 class DestroyedLater : public Callback {
  public:
   void RunCallback() final {}
@@ -68,23 +65,20 @@ class DestroyedLater : public Callback {
 // A callback that calls `function` once.
 std::shared_ptr<Callback> MakeCallback(std::function<void()> function);
 
-// A callback that writes the line `event` with `error` to the log, which a runner's
-// thread must not do. Null when memory has run out.
+// Writes the line `event` with `error` to the log, which a runner's thread must not do.
+// Null when memory has run out.
 std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view error);
 
 // A pool of callback threads. Safe for concurrent use.
 class CallbackThreads {
  public:
-  // Default of how long PostLater waits for more callbacks.
   static constexpr std::chrono::milliseconds kDelay{1};
-  // Default of how many callbacks a thread takes at once.
-  static constexpr size_t kMostAtOnce = 16;
 
-  // `count` >= 1; `most_at_once` >= 1, and 1 if callbacks may block, so that another
-  // thread takes the next one. Throws std::system_error when the system gives no more
-  // threads.
+  // `count` >= 1; `delay`: how long PostLater waits for more callbacks; `most_at_once`
+  // >= 1: callbacks that a thread takes at once, 1 if they may block. Throws
+  // std::system_error.
   explicit CallbackThreads(int count, std::chrono::milliseconds delay = kDelay,
-                           size_t most_at_once = kMostAtOnce);
+                           size_t most_at_once = 16);
   ~CallbackThreads() { Stop(); }
   CallbackThreads(const CallbackThreads&) = delete;
   CallbackThreads& operator=(const CallbackThreads&) = delete;

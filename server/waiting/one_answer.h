@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 // A callback for the outcome of a request, called exactly once unless it is dismissed.
-// The first call counts; if all copies are destroyed without one, it is called with an
-// error. So no request stays unanswered, however its owner ends.
+// The first call counts; if all copies are destroyed without one, it gets an error.
 #pragma once
 
 #include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/out_of_memory.h"
@@ -35,8 +37,7 @@ class OneAnswer {
   requires(!std::same_as<std::remove_cvref_t<Function>, OneAnswer> &&
            std::invocable<std::remove_cvref_t<Function>&, Outcome>)
       OneAnswer(Function&& function)
-      : state_(std::make_shared<Of<std::remove_cvref_t<Function>>>(
-            std::forward<Function>(function))) {}
+      : state_(std::make_shared<State>(std::forward<Function>(function))) {}
 
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -55,49 +56,34 @@ class OneAnswer {
   bool Dismiss() const { return state_ == nullptr || state_->Dismiss(); }
 
  private:
-  class State : public Waiter {
+  class State final : public Waiter {
    public:
+    explicit State(absl::AnyInvocable<void(Outcome)> function)
+        : function_(std::move(function)) {}
+    ~State() override {
+      if (!answered_) Answer(CatchOutOfMemory({}, engine_errors::NoAnswer));
+    }
     void Answer(Outcome outcome) {
       Leave();
-      if (!answered_.exchange(true)) Call(std::move(outcome));
+      Call(std::move(outcome));
     }
     bool Dismiss() {
       Leave();
       if (answered_.exchange(true)) return false;
-      Drop();
+      function_ = nullptr;
       return true;
     }
 
-   protected:
-    // For the destructor of the derived class, where the function still exists.
-    void AnswerLast() {
-      if (!answered_) Answer(CatchOutOfMemory({}, engine_errors::NoAnswer));
-    }
-
    private:
-    void End(const absl::Status& status) override {
-      if (!answered_.exchange(true)) Call(status);
+    void End(const absl::Status& status) override { Call(status); }
+    void Call(Outcome outcome) {
+      if (answered_.exchange(true)) return;
+      function_(std::move(outcome));
+      function_ = nullptr;
     }
-    virtual void Call(Outcome outcome) = 0;
-    virtual void Drop() = 0;
 
+    absl::AnyInvocable<void(Outcome)> function_;  // of whoever has set answered_
     std::atomic<bool> answered_ = false;
-  };
-
-  template <class Function>
-  class Of final : public State {
-   public:
-    explicit Of(Function function) : function_(std::move(function)) {}
-    ~Of() override { this->AnswerLast(); }
-
-   private:
-    void Call(Outcome outcome) override {
-      (*function_)(std::move(outcome));
-      Drop();
-    }
-    void Drop() override { function_.reset(); }
-
-    std::optional<Function> function_;  // used by whoever has set answered_
   };
 
   std::shared_ptr<State> state_;
@@ -108,5 +94,40 @@ template <class T>
 using OnAnswer = OneAnswer<absl::StatusOr<T>>;
 // OK: all changes before the request are synced. Else why they are not.
 using OnSynced = OneAnswer<absl::Status>;
+
+// The outcome of an operation under way, for all who wait for it. Safe for concurrent
+// use.
+class SharedAnswer {
+ public:
+  // Calls `on_done` with the outcome, at once if it is known. Throws std::bad_alloc.
+  void Await(OnSynced on_done) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!outcome_) {
+        waiters_.emplace_back();
+        waiters_.back() = std::exchange(on_done, nullptr);
+        return;
+      }
+    }
+    on_done(*outcome_);
+  }
+
+  // Sets the outcome and tells all who wait, on this thread. The first outcome counts.
+  void Give(const absl::Status& outcome) {
+    std::vector<OnSynced> waiters;
+    {
+      std::lock_guard lock(mutex_);
+      if (outcome_) return;
+      outcome_ = outcome;
+      waiters.swap(waiters_);
+    }
+    for (const OnSynced& waiter : waiters) waiter(outcome);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<absl::Status> outcome_;  // guarded by mutex_; constant once it is set
+  std::vector<OnSynced> waiters_;        // guarded by mutex_
+};
 
 }  // namespace mnemon

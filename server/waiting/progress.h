@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A watchdog for a runner. The runner's thread signals each round, step or piece of
-// work; another thread measures how long no signal came. It detects a thread that hangs
-// anywhere or does not wake up.
+// A watchdog for a runner, whose thread signals each round, step or piece of work;
+// another thread measures how long no signal came.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,6 @@ namespace mnemon {
 
 class Progress {
  public:
-  using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::nanoseconds;
 
   // How long silence is normal. `longest`: recent duration of the longest model call of
@@ -29,9 +27,9 @@ class Progress {
   // Signals progress. Called by the runner's thread.
   void Sign() { signs_.fetch_add(1, std::memory_order_relaxed); }
 
-  // How long there has been work without a signal, as far as calls of this function can
-  // tell. `work`: a round is under way or due. Called by one thread at a time.
-  Duration Silence(bool work, Time now) {
+  // How long there has been work without a signal, as far as calls of this tell.
+  // `work`: a round is under way or due. Called by one thread at a time.
+  Duration Silence(bool work, std::chrono::steady_clock::time_point now) {
     const int64_t signs = signs_.load(std::memory_order_relaxed);
     if (!work || signs != seen_) {
       seen_ = work ? signs : kNothing;
@@ -46,7 +44,7 @@ class Progress {
   std::atomic<int64_t> signs_ = 0;
   // Used by the thread that calls Silence.
   int64_t seen_ = kNothing;
-  Time seen_at_;
+  std::chrono::steady_clock::time_point seen_at_;
 };
 
 }  // namespace mnemon

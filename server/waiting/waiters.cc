@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/waiting/waiters.h"
 
-#include <string>
+#include <new>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/out_of_memory.h"
@@ -15,13 +16,10 @@ namespace {
 // Ended at once: the others are found again.
 constexpr size_t kMostAtOnce = 256;
 
-}  // namespace
+// Between two looks for what has waited too long.
+constexpr std::chrono::milliseconds kOverdueLook{500};
 
-int64_t WaiterStats::open() const {
-  int64_t count = 0;
-  for (const Kind& kind : kinds) count += kind.waiting + kind.overdue;
-  return count;
-}
+}  // namespace
 
 int64_t WaiterStats::overdue() const {
   int64_t count = 0;
@@ -40,7 +38,29 @@ std::string TextOf(const WaiterStats& stats) {
 }
 
 void Waiter::Leave() noexcept {
-  if (waiters_ != nullptr) waiters_->Remove(*this);
+  if (waiters_ == nullptr) return;
+  std::lock_guard lock(waiters_->mutex_);
+  if (!std::exchange(listed_, false)) return;
+  if (overdue_) --waiters_->overdue_now_;
+  node_.splice(node_.end(), waiters_->ListOfLocked(*this), at_);
+}
+
+void Waiters::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Waiters::Run() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    lock.unlock();
+    try {
+      EndOverdue();
+    } catch (const std::bad_alloc&) {
+      // Those that are left are told in the next turn.
+    }
+    lock.lock();
+    if (!ended_) changed_.wait_for(lock, kOverdueLook);
+  }
 }
 
 void Waiters::Add(WaiterKind kind, const std::shared_ptr<Waiter>& waiter) {
@@ -61,17 +81,11 @@ void Waiters::Add(WaiterKind kind, const std::shared_ptr<Waiter>& waiter) {
   waiter->End(ended);
 }
 
-void Waiters::Remove(Waiter& waiter) noexcept {
-  std::lock_guard lock(mutex_);
-  if (!std::exchange(waiter.listed_, false)) return;
-  if (waiter.overdue_) --overdue_now_;
-  waiter.node_.splice(waiter.node_.end(), ListOfLocked(waiter), waiter.at_);
-}
-
 void Waiters::EndOverdue() {
   const Time now = clock_.Now();
   const Time machine = std::chrono::steady_clock::now();
   for (size_t kind = 0; kind < kWaiterKindCount; ++kind) {
+    const bool transfers = kind == static_cast<size_t>(WaiterKind::kTransfer);
     std::vector<std::shared_ptr<Waiter>> late;
     late.reserve(kMostAtOnce);
     int64_t seconds = 0;
@@ -82,16 +96,13 @@ void Waiters::EndOverdue() {
            next != waiting.end() && late.size() < kMostAtOnce;) {
         Waiter& waiter = **next;
         const auto at = next++;
-        if (now - waiter.since_ <= BoundOf(waiter.kind_)) break;
+        if (now - waiter.since_ <= (transfers ? kTransferBound : kBound)) break;
         if (!waiter.late_since_) waiter.late_since_ = machine;
         if (machine - *waiter.late_since_ < kPatience) continue;
         // Nothing refers to it any more: it is about to be answered.
         std::shared_ptr<Waiter> kept = waiter.weak_from_this().lock();
         if (kept == nullptr) continue;
-        if (late.empty()) {
-          seconds = std::chrono::duration_cast<std::chrono::seconds>(now - kept->since_)
-                        .count();
-        }
+        if (late.empty()) seconds = (now - kept->since_) / std::chrono::seconds(1);
         waiter.overdue_ = true;
         ++overdue_now_;
         ++overdue_total_[kind];
@@ -112,6 +123,10 @@ void Waiters::EndOverdue() {
 void Waiters::EndAll(const absl::Status& status) {
   std::unique_lock lock(mutex_);
   ended_ = status;
+  lock.unlock();
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  lock.lock();
   while (true) {
     std::shared_ptr<Waiter> waiter;
     for (auto* lists : {&waiting_, &overdue_}) {

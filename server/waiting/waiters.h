@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The open waits for answers in an engine, by kind. A wait that exceeds the time limit
-// of its kind ends with an error, and so does every wait left when the engine ends. So
-// no call waits forever, whoever fails to answer.
+// The open waits for answers in an engine, by kind, and the thread that ends those that
+// exceed the time limit of their kind. So no call waits forever.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -47,11 +47,10 @@ struct WaiterStats {
   };
   std::array<Kind, kWaiterKindCount> kinds;  // by WaiterKind
 
-  int64_t open() const;     // unanswered waits of all kinds, overdue ones included
   int64_t overdue() const;  // of all kinds, now
 };
 
-// Open waits by kind, such as "flush 2, unload 1"; empty: none.
+// Open waits, such as "flush 2, unload 1"; empty: none.
 std::string TextOf(const WaiterStats& stats);
 
 // A wait for an answer. It is on a list until it is answered or destroyed.
@@ -86,13 +85,13 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   std::optional<std::chrono::steady_clock::time_point> late_since_;
 };
 
-// Safe for concurrent use. Outlives all waiters on its lists, or has ended them.
+// Safe for concurrent use but for Start and EndAll. Outlives all waiters on its lists,
+// or has ended them.
 class Waiters {
  public:
-  // The time limit: more than any wait takes with a working disk, a loaded machine and
-  // models that make progress.
+  // Time limits: more than any wait takes with a working disk, a loaded machine and
+  // models that make progress. A transfer takes time in proportion to a state.
   static constexpr std::chrono::minutes kBound{2};
-  // The time limit of kTransfer, which takes time in proportion to a state.
   static constexpr std::chrono::minutes kTransferBound{30};
   // How long a waiter must be found late, by the machine's clock, before it is ended:
   // so a machine that was suspended can answer first.
@@ -101,17 +100,18 @@ class Waiters {
   // `clock`, which measures the time limits, outlives it.
   explicit Waiters(const Clock& clock) : clock_(clock) {}
 
+  // Starts the thread that ends overdue waiters. It never waits for the store, nor for
+  // a lock that is held while the store is read; it may wait for memory where an answer
+  // makes a call go on. Throws std::system_error.
+  void Start();
   // Adds a waiter, once, before other threads know it. After EndAll it is ended at
   // once.
   void Add(WaiterKind kind, const std::shared_ptr<Waiter>& waiter);
-  // Ends waiters that exceed their time limit, and logs a line for each kind. To be
-  // called about once a second.
-  void EndOverdue();
-  // Ends all waiters, and all that are added from now on.
+  // Ends the thread, if there is one, all waiters, and all that are added from now on.
   void EndAll(const absl::Status& status);
 
   WaiterStats stats() const;
-  // Whether any waiter exceeded its time limit and is still not answered.
+  // Whether any waiter that was ended is still not answered.
   bool overdue() const { return overdue_now_ > 0; }
 
  private:
@@ -119,14 +119,13 @@ class Waiters {
   using Time = std::chrono::steady_clock::time_point;
   using List = std::list<Waiter*>;
 
-  static std::chrono::nanoseconds BoundOf(WaiterKind kind) {
-    return kind == WaiterKind::kTransfer ? kTransferBound : kBound;
-  }
   List& ListOfLocked(const Waiter& waiter) {
     const auto kind = static_cast<size_t>(waiter.kind_);
     return waiter.overdue_ ? overdue_[kind] : waiting_[kind];
   }
-  void Remove(Waiter& waiter) noexcept;
+  // Logs a line for each kind that has some.
+  void EndOverdue();
+  void Run();
 
   const Clock& clock_;
   mutable std::mutex mutex_;                    // guards all below, and parts of Waiter
@@ -135,6 +134,8 @@ class Waiters {
   std::atomic<int64_t> overdue_now_ = 0;  // length of these lists; any thread reads it
   std::array<int64_t, kWaiterKindCount> overdue_total_{};
   std::optional<absl::Status> ended_;
+  std::condition_variable changed_;  // ended_ was set
+  std::thread thread_;
 };
 
 }  // namespace mnemon

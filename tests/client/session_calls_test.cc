@@ -143,7 +143,6 @@ TEST_F(SessionCallsTest, GetTellsEveryFact) {
   v1::Checkpoint& checkpoint = *session.add_checkpoints();
   checkpoint.set_checkpoint_id("c");
   checkpoint.set_token_count(5);
-  checkpoint.set_automatic(true);
   const auto got = client_->GetSession("sessions/anna");
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(
@@ -156,7 +155,7 @@ TEST_F(SessionCallsTest, GetTellsEveryFact) {
       "\"parent\":\"sessions/eve\",\"rebuilt\":true,\"durability\":\"TURN\","
       "\"sampling\":{\"top_k\":4},\"paused\":true,\"tier\":\"HOST\","
       "\"model_id\":\"aa11\",\"numerics_id\":\"fp32/1\",\"checkpoints\":[{"
-      "\"checkpoint_id\":\"c\",\"token_count\":5,\"size_bytes\":0,\"automatic\":true}]"
+      "\"checkpoint_id\":\"c\",\"token_count\":5,\"size_bytes\":0}]"
       "}");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Beginnings of files of every kind of base/files/file_kind.h, as their programs write them.
+// Beginnings of files of every kind of base/files/file_kind.h, as their programs write
+// them.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@
 #include "google/rpc/status.pb.h"
 #include "mnemon/v1/admin.pb.h"
 #include "server/requests/request_check.h"
-#include "server/rpc/library_logs.h"
+#include "server/rpc/status_mapping.h"
 #include "server/service/messages/messages.h"
 #include "tests/fuzz/fuzz_server.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "base/strings.h"
 #include "client/client.h"
 #include "tests/fakes/patience.h"

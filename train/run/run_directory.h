@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "model/io/checkpoint.h"
 
 namespace mnemon {

@@ -140,7 +140,6 @@ def checkpoint(message: Any) -> resources.Checkpoint:
         token_count=message.token_count,
         create_time=_time(message, "create_time"),
         size_bytes=message.size_bytes,
-        automatic=message.automatic,
     )
 
 

@@ -63,7 +63,6 @@ class Checkpoint(Brief):
     token_count: int  # in the history at that time
     create_time: datetime.datetime | None
     size_bytes: int
-    automatic: bool  # made by the server; may be dropped
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -84,7 +83,7 @@ class SessionInfo(Brief):
     durability: str  # "NONE", "TURN", "ALWAYS"
     sampling: Sampling  # of calls that bring none
     paused: bool
-    tier: str  # "DEVICE", "HOST", "DISK", "SHARED"
+    tier: str  # "DEVICE", "HOST", "DISK"
     model_id: str
     numerics_id: str
     checkpoints: list[Checkpoint]  # oldest first

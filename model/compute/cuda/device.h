@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Primitives of device code: indices, shared memory, barriers, shuffles, atomics and
 // products of bytes. nvcc compiles them to instructions; on the host, a test links an
-// emulator that implements the same functions (tests/fakes/device/device_emulator.h). C++17.
+// emulator that implements the same functions (tests/fakes/device/device_emulator.h).
+// C++17.
 //
 // Grids and blocks have one dimension; a block is whole warps. All threads of a grid,
 // block, team or warp call barriers, shuffles and products of bytes at the same place

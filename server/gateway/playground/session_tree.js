@@ -21,12 +21,10 @@ function treeOrder(sessions) {
   return out;
 }
 
-const TIERS = { DISK: "on disk", SHARED: "in the shared store" };
-
 function sessionFacts(session) {
   const id = shortName(session.name);
   const facts = [tokens(session.token_count || 0), bytes(session.state_size_bytes || 0)];
-  if (session.tier in TIERS) facts.push(TIERS[session.tier]);
+  if (session.tier === "DISK") facts.push("on disk");
   if (session.state && session.state !== "IDLE") facts.push(session.state.toLowerCase());
   if ($("all-models").checked) facts.push(shortName(session.model));
   if (forkCounts.has(id)) facts.push(`from token ${count(forkCounts.get(id))}`);

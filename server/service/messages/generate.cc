@@ -1,40 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <iterator>
+#include <utility>
+
+#include <google/protobuf/util/time_util.h>
 
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
 
 namespace mnemon {
 namespace {
 
-// A field that is not available yet, and whether the request sets it.
-struct Later {
-  std::string_view path;
-  bool set;
-};
+using google::protobuf::util::TimeUtil;
 
-template <size_t N>
-absl::Status RefuseSet(const Later (&fields)[N]) {
-  for (const Later& field : fields) {
-    if (field.set) return FieldNotAvailable(field.path);
+// UNIMPLEMENTED for the first field that is set, of fields that are not available yet.
+absl::Status RefuseSet(
+    std::initializer_list<std::pair<std::string_view, bool>> fields) {
+  for (const auto& [path, set] : fields) {
+    if (set) return FieldNotAvailable(path);
   }
   return absl::OkStatus();
-}
-
-absl::Status RefuseLaterFields(const v1::GenerateRequest& r) {
-  const v1::Sampling& sampling = r.sampling();
-  const v1::OutputOptions& output = r.output();
-  return RefuseSet({
-      {"priority", r.priority() == v1::BATCH},
-      {"sampling.constraint", sampling.has_constraint()},
-      {"output.prompt_logprobs", output.has_prompt_logprobs()},
-  });
 }
 
 std::string_view PromptPath(const v1::Prompt& prompt) {
@@ -106,12 +96,12 @@ v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
   return v1::FinishFacts::CONTEXT_LIMIT;
 }
 
-}  // namespace
-
-void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out) {
-  out.set_seconds(time.count() / 1'000'000'000);
-  out.set_nanos(static_cast<int32_t>(time.count() % 1'000'000'000));
+bool IsBelow(std::string_view message, std::string_view path) {
+  return path == message || (path.size() > message.size() &&
+                             path.starts_with(message) && path[message.size()] == '.');
 }
+
+}  // namespace
 
 absl::StatusOr<SessionSampling> FromMessage(const v1::Sampling& sampling,
                                             std::string_view path) {
@@ -146,23 +136,14 @@ RequestScope ScopeOf(const v1::GenerateRequest& r) {
   return {.session = r.session(),
           .model = r.model(),
           .paths = {{"prompt", PromptPath(r.prompt())},
-                    {"temperature", "sampling.temperature"},
-                    {"top_k", "sampling.top_k"},
-                    {"top_p", "sampling.top_p"},
-                    {"min_p", "sampling.min_p"},
-                    {"typical_p", "sampling.typical_p"},
-                    {"repetition_penalty", "sampling.repetition_penalty"},
-                    {"frequency_penalty", "sampling.frequency_penalty"},
-                    {"presence_penalty", "sampling.presence_penalty"},
-                    {"penalty_window_tokens", "sampling.penalty_window_tokens"},
-                    {"logit_bias", "sampling.logit_bias"},
                     {"max_tokens", "stopping.max_tokens"},
                     {"stop_token_ids", "stopping.stop_token_ids"},
                     {"stop_strings", "stopping.stop_strings"},
                     {"time_limit", "stopping.time_limit"},
                     {"top_candidate_count", "output.top_candidate_count"},
                     {"candidate_ids", "output.candidate_ids"},
-                    {"introspection", "output.introspection"}}};
+                    {"introspection", "output.introspection"}},
+          .sampling = "sampling"};
 }
 
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r) {
@@ -224,14 +205,14 @@ absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r) {
 
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
                                             const RequestedSampling& defaults) {
-  if (!v1::Priority_IsValid(r.priority())) {
-    return InvalidField(
-        "priority", StrCat("priority has no value ", static_cast<int>(r.priority())));
-  }
-  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r));
+  const v1::Sampling& sampling = r.sampling();
+  if (!v1::Priority_IsValid(r.priority())) return NoSuchValue("priority", r.priority());
+  MNEMON_RETURN_IF_ERROR(
+      RefuseSet({{"priority", r.priority() == v1::BATCH},
+                 {"sampling.constraint", sampling.has_constraint()},
+                 {"output.prompt_logprobs", r.output().has_prompt_logprobs()}}));
   if (!v1::OnDisconnect_IsValid(r.on_disconnect())) {
-    return InvalidField("on_disconnect", StrCat("on_disconnect has no value ",
-                                                static_cast<int>(r.on_disconnect())));
+    return NoSuchValue("on_disconnect", r.on_disconnect());
   }
 
   GenerateRequest request;
@@ -247,7 +228,6 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
   MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "model"));
   MNEMON_ASSIGN_OR_RETURN(request.prompt, FromMessage(r.prompt()));
   request.request_id = r.request_id();
-  const v1::Sampling& sampling = r.sampling();
   request.sampling = defaults;
   ReadSampling(sampling, request.sampling);
   if (sampling.has_seed()) request.seed = std::bit_cast<uint64_t>(sampling.seed());
@@ -270,6 +250,45 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r,
   MNEMON_ASSIGN_OR_RETURN(request.introspection,
                           ReadIntrospection(r.output().introspection()));
   return request;
+}
+
+v1::GenerateRequest TurnOf(const v1::ConverseRequest::Open& open,
+                           const v1::ConverseRequest::Turn& turn) {
+  v1::GenerateRequest request;
+  request.set_session(open.session());
+  request.set_model(open.model());
+  request.set_priority(open.priority());
+  if (turn.has_prompt()) *request.mutable_prompt() = turn.prompt();
+  if (turn.has_sampling()) {
+    *request.mutable_sampling() = turn.sampling();
+  } else if (open.has_sampling()) {
+    *request.mutable_sampling() = open.sampling();
+  }
+  *request.mutable_stopping() = turn.has_stopping() ? turn.stopping() : open.stopping();
+  *request.mutable_output() = open.output();
+  request.set_request_id(turn.request_id());
+  if (turn.has_resume_after_index()) {
+    request.set_resume_after_index(turn.resume_after_index());
+  }
+  if (turn.has_expected_token_count()) {
+    request.set_expected_token_count(turn.expected_token_count());
+  }
+  request.set_on_disconnect(turn.on_disconnect());
+  return request;
+}
+
+absl::Status ErrorOfTurn(const absl::Status& error,
+                         const v1::ConverseRequest::Open& open,
+                         const v1::ConverseRequest::Turn& turn) {
+  std::optional<ErrorDetail> detail = GetErrorDetail(error);
+  if (!detail || detail->field.empty()) return error;
+  const std::string path = RequestPath(detail->field, ScopeOf(TurnOf(open, turn)));
+  bool of_open = path == "session" || path == "model" || path == "priority" ||
+                 IsBelow("output", path);
+  of_open = of_open || (IsBelow("sampling", path) && !turn.has_sampling());
+  of_open = of_open || (IsBelow("stopping", path) && !turn.has_stopping());
+  detail->field = StrCat(of_open ? "open." : "turn.", path);
+  return MakeError(error.code(), std::string(error.message()), *std::move(detail));
 }
 
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out) {
@@ -318,7 +337,8 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
     prompt.set_first_index(chunk.start->first_index);
     prompt.set_token_count(chunk.start->prompt_tokens);
     prompt.set_seed(std::bit_cast<int64_t>(chunk.start->seed));
-    SetDuration(chunk.start->queue_time, *prompt.mutable_queue_duration());
+    *prompt.mutable_queue_duration() =
+        TimeUtil::NanosecondsToDuration(chunk.start->queue_time.count());
   }
   if (chunk.progress) {
     v1::Progress& progress = *out.mutable_progress();
@@ -348,8 +368,12 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
     }
     if (chunk.finish->stop_string) finish.set_stop_string(*chunk.finish->stop_string);
     finish.set_generated_token_count(chunk.finish->generated_tokens);
-    SetDuration(chunk.finish->prompt_time, *finish.mutable_prompt_duration());
-    SetDuration(chunk.finish->generation_time, *finish.mutable_generation_duration());
+    finish.set_token_count(chunk.first_index +
+                           static_cast<int64_t>(chunk.tokens.size()));
+    *finish.mutable_prompt_duration() =
+        TimeUtil::NanosecondsToDuration(chunk.finish->prompt_time.count());
+    *finish.mutable_generation_duration() =
+        TimeUtil::NanosecondsToDuration(chunk.finish->generation_time.count());
   }
 }
 

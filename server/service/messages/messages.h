@@ -11,9 +11,8 @@
 #include "mnemon/v1/models.pb.h"
 #include "mnemon/v1/sessions.pb.h"
 #include "server/engine/engine_stats.h"
-#include "server/requests/engine_model.h"
 #include "server/requests/request.h"
-#include "server/service/messages/request_scope.h"
+#include "server/service/messages/names.h"
 #include "server/streams/token_stream.h"
 
 namespace mnemon {
@@ -59,22 +58,19 @@ void ToMessage(const SessionSampling& sampling, v1::Sampling& out);
 // INVALID_ARGUMENT unless it is a valid Duration; the engine has narrower limits.
 absl::StatusOr<std::chrono::milliseconds> FromDuration(
     const google::protobuf::Duration& duration, std::string_view field);
-// REQUIRES: within the range of a Duration.
-void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out);
 
 // The scope of errors of these calls. Does not refer to `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
 RequestScope ScopeOf(const v1::UpdateSessionRequest& r);
 RequestScope ScopeOf(const v1::ForkSessionRequest& r);
-RequestScope ScopeOf(const v1::RewindSessionRequest& r);
-RequestScope ScopeOf(const v1::CheckpointSessionRequest& r);
-RequestScope ScopeOf(const v1::VerifySessionRequest& r);
 RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
-// Without paths: see ErrorOfTurn.
-RequestScope ScopeOf(const v1::ConverseRequest::Open& r);
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r);
 RequestScope ScopeOf(const v1::PredictRequest& r);
+// Of all others on one session.
+template <class Request>
+requires requires(const Request& r) { r.name(); }
+RequestScope ScopeOf(const Request& r) { return {.session = r.name()}; }
 
 void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out);

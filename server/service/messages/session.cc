@@ -3,15 +3,14 @@
 #include <chrono>
 #include <iterator>
 #include <string_view>
-#include <utility>
-#include <vector>
+
+#include <google/protobuf/util/time_util.h>
 
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/service/messages/messages.h"
-#include "server/service/messages/resource_name.h"
 
 namespace mnemon {
 namespace {
@@ -22,13 +21,9 @@ using std::chrono::system_clock;
 // The range of google.protobuf.Duration.
 constexpr int64_t kMaxSeconds = 315'576'000'000;
 
-void SetTime(std::chrono::system_clock::time_point time,
-             google::protobuf::Timestamp& out) {
-  const int64_t nanos =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch())
-          .count();
-  out.set_seconds(nanos / 1000000000);
-  out.set_nanos(static_cast<int32_t>(nanos % 1000000000));
+google::protobuf::Timestamp ToTimestamp(system_clock::time_point time) {
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
 v1::Session::State ToState(SessionState state) {
@@ -66,11 +61,9 @@ v1::Session::Tier ToTier(SessionTier tier) {
     case SessionTier::kHost:
       return v1::Session::HOST;
     case SessionTier::kDisk:
-      return v1::Session::DISK;
-    case SessionTier::kShared:
       break;
   }
-  return v1::Session::SHARED;
+  return v1::Session::DISK;
 }
 
 absl::StatusOr<std::optional<Durability>> FromDurability(const v1::Session& session,
@@ -85,8 +78,7 @@ absl::StatusOr<std::optional<Durability>> FromDurability(const v1::Session& sess
     case v1::Session::ALWAYS:
       return Durability::kAlways;
     default:
-      return InvalidField(
-          path, StrCat(path, " has no value ", static_cast<int>(session.durability())));
+      return NoSuchValue(path, session.durability());
   }
 }
 
@@ -135,28 +127,6 @@ absl::StatusOr<SessionSettings> SettingsOf(const v1::Session& session,
   return SettingsOf(session, path, [](std::string_view) { return true; });
 }
 
-constexpr char kSession[] = "session", kOpenSession[] = "open.session";
-
-// The paths of settings within a message that a request calls `Path`, and others.
-template <const char* Path>
-std::vector<FieldPath> SettingPaths(std::vector<FieldPath> others) {
-  static const std::vector<std::pair<std::string, std::string>> settings = [] {
-    std::vector<std::pair<std::string, std::string>> paths;
-    for (const char* const name : {"ttl", "expire_time", "durability"}) {
-      paths.emplace_back(name, StrCat(Path, ".", name));
-    }
-    for (const char* const name :
-         {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty",
-          "frequency_penalty", "presence_penalty", "penalty_window_tokens",
-          "logit_bias"}) {
-      paths.emplace_back(name, StrCat(Path, ".sampling.", name));
-    }
-    return paths;
-  }();
-  for (const auto& [name, path] : settings) others.push_back({name, path});
-  return others;
-}
-
 }  // namespace
 
 absl::StatusOr<milliseconds> FromDuration(const google::protobuf::Duration& duration,
@@ -171,8 +141,9 @@ absl::StatusOr<milliseconds> FromDuration(const google::protobuf::Duration& dura
 RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
-          .paths = SettingPaths<kSession>(
-              {{"session_id", "session_id"}, {"model", "session.model"}})};
+          .paths = {{"model", "session.model"}},
+          .sampling = "session.sampling",
+          .settings = "session"};
 }
 
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {
@@ -194,15 +165,14 @@ ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r) {
 }
 
 RequestScope ScopeOf(const v1::ForkSessionRequest& r) {
-  return {.session = r.name(),
-          .model = {},
-          .paths = SettingPaths<kSession>({{"session_id", "session_id"}})};
+  return {.session = r.name(), .sampling = "session.sampling", .settings = "session"};
 }
 
 RequestScope ScopeOf(const v1::UpdateSessionRequest& r) {
   return {.session = r.session().name(),
-          .model = {},
-          .paths = SettingPaths<kSession>({{"name", "session.name"}})};
+          .paths = {{"name", "session.name"}},
+          .sampling = "session.sampling",
+          .settings = "session"};
 }
 
 absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest& r) {
@@ -223,7 +193,7 @@ absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest&
   };
   const bool all = mask.empty();
   const v1::Session& session = r.session();
-  UpdateSessionRequest request{.session = {}, .etag = session.etag(), .settings = {}};
+  UpdateSessionRequest request{.etag = session.etag()};
   MNEMON_ASSIGN_OR_RETURN(request.session,
                           ParseSessionResource(session.name(), "session.name"));
   MNEMON_ASSIGN_OR_RETURN(request.settings,
@@ -251,9 +221,11 @@ absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r) 
 RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
-          .paths = SettingPaths<kOpenSession>({{"session_id", "open.session_id"},
-                                               {"model", "open.session.model"},
-                                               {"request_id", "open.request_id"}})};
+          .paths = {{"session_id", "open.session_id"},
+                    {"model", "open.session.model"},
+                    {"request_id", "open.request_id"}},
+          .sampling = "open.session.sampling",
+          .settings = "open.session"};
 }
 
 absl::StatusOr<ImportSessionRequest> FromMessage(
@@ -289,24 +261,12 @@ absl::StatusOr<RewindSessionRequest> FromMessage(const v1::RewindSessionRequest&
   return InvalidField("token_count", "name a checkpoint_id or a token_count");
 }
 
-RequestScope ScopeOf(const v1::RewindSessionRequest& r) {
-  return {.session = r.name(), .model = {}, .paths = {}};
-}
-
-RequestScope ScopeOf(const v1::CheckpointSessionRequest& r) {
-  return {.session = r.name(), .model = {}, .paths = {}};
-}
-
 absl::StatusOr<CheckpointSessionRequest> FromMessage(
     const v1::CheckpointSessionRequest& r) {
   CheckpointSessionRequest request{.id = r.checkpoint_id(),
                                    .request_id = r.request_id()};
   MNEMON_ASSIGN_OR_RETURN(request.session, ParseSessionResource(r.name(), "name"));
   return request;
-}
-
-RequestScope ScopeOf(const v1::VerifySessionRequest& r) {
-  return {.session = r.name(), .model = {}, .paths = {}};
 }
 
 absl::StatusOr<VerifySessionRequest> FromMessage(const v1::VerifySessionRequest& r) {
@@ -318,9 +278,8 @@ absl::StatusOr<VerifySessionRequest> FromMessage(const v1::VerifySessionRequest&
 void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out) {
   out.set_checkpoint_id(facts.id);
   out.set_token_count(facts.position);
-  SetTime(facts.create_time, *out.mutable_create_time());
+  *out.mutable_create_time() = ToTimestamp(facts.create_time);
   out.set_size_bytes(facts.size_bytes);
-  out.set_automatic(facts.automatic);
 }
 
 void ToMessage(const HistoryPart& part, v1::SessionHistory& out) {
@@ -337,9 +296,9 @@ void ToMessage(const SessionFacts& facts, v1::Session& out) {
   out.set_state(ToState(facts.state));
   out.set_token_count(facts.position);
   out.set_state_size_bytes(facts.state_size_bytes);
-  SetTime(facts.create_time, *out.mutable_create_time());
-  SetTime(facts.last_use_time, *out.mutable_last_use_time());
-  if (facts.expire_time) SetTime(*facts.expire_time, *out.mutable_expire_time());
+  *out.mutable_create_time() = ToTimestamp(facts.create_time);
+  *out.mutable_last_use_time() = ToTimestamp(facts.last_use_time);
+  if (facts.expire_time) *out.mutable_expire_time() = ToTimestamp(*facts.expire_time);
   out.set_etag(facts.etag);
   if (!facts.parent.empty()) out.set_parent(SessionResource(facts.parent));
   out.set_rebuilt(facts.rebuilt);
@@ -352,32 +311,6 @@ void ToMessage(const SessionFacts& facts, v1::Session& out) {
   ReserveMore(facts.checkpoints.size(), *out.mutable_checkpoints());
   for (const CheckpointFacts& checkpoint : facts.checkpoints) {
     ToMessage(checkpoint, *out.add_checkpoints());
-  }
-}
-
-void ToMessage(const ModelFacts& facts, v1::Model& out) {
-  out.set_name(ModelResource(facts.name));
-  out.set_model_id(facts.model_id);
-  out.set_numerics_id(facts.numerics_id);
-  out.set_architecture(facts.architecture);
-  out.set_config_json(facts.config_json);
-  out.set_vocab_size(facts.vocab);
-  if (facts.context_limit) out.set_context_limit(*facts.context_limit);
-  out.set_has_tokenizer(facts.has_tokenizer);
-  out.set_has_chat_template(facts.has_chat_template());
-  out.set_parameter_count(facts.parameters);
-  out.set_session_state_size_bytes(facts.state_bytes_per_session);
-  // The first of them where there are several.
-  if (!facts.generation.end_tokens.empty()) {
-    out.set_eos_token_id(facts.generation.end_tokens.front());
-  }
-  out.set_precision(facts.precision);
-  out.set_kernel_target(facts.kernels);
-  out.set_generates(facts.generates);
-  for (const IntrospectionField& one : kIntrospectionFields) {
-    if (facts.introspection.*one.field) {
-      out.mutable_introspection()->add_paths(std::string(one.name));
-    }
   }
 }
 

@@ -5,20 +5,101 @@
 #include <array>
 #include <charconv>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/sessions/listing/filter_words.h"
 
 namespace mnemon {
+
+// A filter is cut into words, quoted texts, operators and parentheses.
+struct FilterWord {
+  enum class Kind {
+    kBare,      // unquoted: a keyword, a field or a value
+    kQuoted,    // `text` is the quoted text, escapes resolved
+    kOperator,  // = != < <= > >= :
+    kOpen,
+    kClose,
+    kEnd,  // the last one; `text` is empty
+  };
+  Kind kind = Kind::kEnd;
+  std::string text;
+  size_t position = 1;  // of its first byte in the filter, from 1
+};
+
 namespace {
 
-// Of all texts that begin with `prefix`, the first one behind; absent when none is.
-std::optional<std::string> Behind(std::string prefix) {
+bool IsOneOf(char c, std::string_view any) { return any.find(c) != any.npos; }
+bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool IsBare(char c) { return !IsControl(c) && !IsOneOf(c, " ()=<>!:\"'"); }
+
+absl::Status FilterError(size_t position, std::string_view fault) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   StrCat("filter, position ", position, ": ", fault),
+                   {.reason = "INVALID_VALUE",
+                    .field = "filter",
+                    .metadata = {{"position", StrCat(position)}}});
+}
+
+// The quoted text that begins at `at`, which moves to its end.
+absl::StatusOr<std::string> Unquote(std::string_view filter, size_t& at) {
+  const size_t begin = at++;
+  std::string text;
+  for (; at < filter.size() && filter[at] != filter[begin]; ++at) {
+    if (filter[at] == '\\') {
+      ++at;
+      if (at == filter.size() || !IsOneOf(filter[at], "\"'\\")) {
+        return FilterError(
+            at, "a backslash in quotes stands before a quote or a backslash only");
+      }
+    }
+    text += filter[at];
+  }
+  if (at == filter.size()) return FilterError(begin + 1, "this quote does not end");
+  ++at;
+  return text;
+}
+
+// The words of `filter`, including the end.
+absl::StatusOr<std::vector<FilterWord>> CutFilter(std::string_view filter) {
+  using Kind = FilterWord::Kind;
+  std::vector<FilterWord> words;
+  size_t at = 0;
+  const auto add = [&](Kind kind, size_t end) {
+    words.push_back({kind, std::string(filter.substr(at, end - at)), at + 1});
+    at = end;
+  };
+  while (at < filter.size()) {
+    const char c = filter[at];
+    if (IsOneOf(c, " \t\n\r")) {
+      ++at;
+    } else if (c == '(' || c == ')') {
+      add(c == '(' ? Kind::kOpen : Kind::kClose, at + 1);
+    } else if (IsOneOf(c, "\"'")) {
+      const size_t position = at + 1;
+      MNEMON_ASSIGN_OR_RETURN(std::string text, Unquote(filter, at));
+      words.push_back({Kind::kQuoted, std::move(text), position});
+    } else if (IsOneOf(c, "=<>!:")) {
+      const bool equal = at + 1 < filter.size() && filter[at + 1] == '=';
+      if (c == '!' && !equal) return FilterError(at + 1, "'!' stands in '!=' only");
+      add(Kind::kOperator, at + (equal && IsOneOf(c, "<>!") ? 2 : 1));
+    } else if (IsBare(c)) {
+      size_t end = at + 1;
+      while (end < filter.size() && IsBare(filter[end])) ++end;
+      add(Kind::kBare, end);
+    } else {
+      return FilterError(at + 1, "a control character outside quotes");
+    }
+  }
+  add(Kind::kEnd, at);
+  return words;
+}
+
+// The first text after all that begin with `prefix`; absent: there is none.
+std::optional<std::string> AfterPrefix(std::string prefix) {
   while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) {
     prefix.pop_back();
   }
@@ -27,7 +108,7 @@ std::optional<std::string> Behind(std::string prefix) {
   return prefix;
 }
 
-// Of two ends of ranges, absent ones behind all.
+// Compares ends of ranges; an absent one comes after all.
 bool EndsBefore(const std::optional<std::string>& a,
                 const std::optional<std::string>& b) {
   return a && (!b || *a < *b);
@@ -134,13 +215,8 @@ class FilterParser {
     return absl::OkStatus();
   }
 
-  // Of the operator that is next; the value that follows can still change it.
+  // The relation of the operator that is next; the value after it can still change it.
   absl::StatusOr<Relation> RelationOf(const SessionField& field) const {
-    constexpr std::pair<std::string_view, Relation> kOperators[] = {
-        {"=", Relation::kEqual},          {"!=", Relation::kNotEqual},
-        {":", Relation::kEqual},          {"<", Relation::kLess},
-        {"<=", Relation::kLessOrEqual},   {">", Relation::kGreater},
-        {">=", Relation::kGreaterOrEqual}};
     const bool ordered = field.values.empty();
     const bool has = field.type != Type::kInteger;
     const std::string& text = Next().text;
@@ -148,13 +224,16 @@ class FilterParser {
       return Error(StrCat(field.name, " has no operator ", text, ", only ",
                           ordered ? "= != < <= > >=" : "= != :"));
     }
-    if (text == ":" && IsStar(words_[at_ + 1]) && ordered) return Relation::kPresent;
+    const FilterWord& value = words_[at_ + 1];
+    const bool star = value.kind == Kind::kBare && value.text == "*";
+    if (text == ":" && star && ordered) return Relation::kPresent;
     if (text == ":" && field.type == Type::kTime) {
       return Error(StrCat("':' behind the time ", field.name, " takes * only"));
     }
-    return std::find_if(std::begin(kOperators), std::end(kOperators),
-                        [&](const auto& entry) { return entry.first == text; })
-        ->second;
+    // In the order of Relation, which begins with 1.
+    constexpr std::string_view kOperators[] = {"<", "=", "<=", ">", "!=", ">="};
+    const auto found = std::ranges::find(kOperators, text == ":" ? "=" : text);
+    return static_cast<Relation>(found - std::begin(kOperators) + 1);
   }
 
   // The value that is next. A text with a '*' changes the relation.
@@ -219,9 +298,6 @@ class FilterParser {
   }
 
   const FilterWord& Next() const { return words_[at_]; }
-  static bool IsStar(const FilterWord& word) {
-    return word.kind == Kind::kBare && word.text == "*";
-  }
   static bool IsKeyword(std::string_view text) {
     return text == "AND" || text == "OR" || text == "NOT";
   }
@@ -254,7 +330,7 @@ class FilterParser {
   }
 
   std::vector<FilterWord> words_;
-  size_t at_ = 0;  // the word that is next; never behind the end
+  size_t at_ = 0;  // the word that is next; at most the end
   SessionFilter filter_;
 };
 
@@ -288,29 +364,20 @@ bool SessionFilter::Matches(const SessionFacts& facts) const {
 }
 
 SessionFilter::IdRange SessionFilter::IdsOf(const Comparison& comparison) {
-  if (comparison.field != FindSessionField("name")) return {};
   const std::string* const text = std::get_if<std::string>(&comparison.value);
-  if (text == nullptr) return {};
+  if (comparison.field != FindSessionField("name") || text == nullptr) return {};
+  const Relation relation = comparison.relation;
+  if (relation == Relation::kBegins) return {*text, AfterPrefix(*text)};
+  if (relation == Relation::kNotBegins) return {};
   const std::string next = *text + '\0';  // no other one is between them
-  switch (comparison.relation) {
-    case Relation::kEqual:
-      return {*text, next};
-    case Relation::kLess:
-      return {"", *text};
-    case Relation::kLessOrEqual:
-      return {"", next};
-    case Relation::kGreater:
-      return {next, std::nullopt};
-    case Relation::kGreaterOrEqual:
-      return {*text, std::nullopt};
-    case Relation::kBegins:
-      return {*text, Behind(*text)};
-    case Relation::kNotEqual:
-    case Relation::kNotBegins:
-    case Relation::kPresent:
-      break;
+  IdRange ids;
+  if (!Includes(relation, Relation::kLess)) {
+    ids.begin = Includes(relation, Relation::kEqual) ? *text : next;
   }
-  return {};
+  if (!Includes(relation, Relation::kGreater)) {
+    ids.end = Includes(relation, Relation::kEqual) ? next : *text;
+  }
+  return ids;
 }
 
 SessionFilter::IdRange SessionFilter::FindIds() const {
@@ -335,33 +402,17 @@ SessionFilter::IdRange SessionFilter::FindIds() const {
 
 bool SessionFilter::Holds(const Comparison& comparison, const SessionFacts& facts) {
   const FieldValue value = comparison.field->value(facts);
+  const Relation relation = comparison.relation;
+  const std::string* const text = std::get_if<std::string>(&value);
   if (std::holds_alternative<Absent>(value)) return false;
-  const std::string* text = std::get_if<std::string>(&value);
-  const auto begins = [&] {
-    const auto& prefix = std::get<std::string>(comparison.value);
-    return text->compare(0, prefix.size(), prefix) == 0;
-  };
-  switch (comparison.relation) {
-    case Relation::kEqual:
-      return value == comparison.value;
-    case Relation::kNotEqual:
-      return value != comparison.value;
-    case Relation::kLess:
-      return value < comparison.value;
-    case Relation::kLessOrEqual:
-      return value <= comparison.value;
-    case Relation::kGreater:
-      return value > comparison.value;
-    case Relation::kGreaterOrEqual:
-      return value >= comparison.value;
-    case Relation::kBegins:
-      return begins();
-    case Relation::kNotBegins:
-      return !begins();
-    case Relation::kPresent:
-      break;
+  if (relation == Relation::kPresent) return text == nullptr || !text->empty();
+  if (relation == Relation::kBegins || relation == Relation::kNotBegins) {
+    const bool begins = text->starts_with(std::get<std::string>(comparison.value));
+    return begins == (relation == Relation::kBegins);
   }
-  return text == nullptr || !text->empty();
+  return Includes(relation, value < comparison.value    ? Relation::kLess
+                            : value == comparison.value ? Relation::kEqual
+                                                        : Relation::kGreater);
 }
 
 }  // namespace mnemon

@@ -7,16 +7,10 @@
 //   term       = [ "NOT" | "-" ] ( comparison | "(" expression ")" )
 //   comparison = field operator value
 //
-// OR binds tighter than AND, which may be left out: `a b OR c` is `a AND (b OR c)`.
-// Keywords are in capitals. Operators by the type of the field:
-//   text         = != < <= > >= (by bytes) and ':', which is '='. With = != : a '*' at
-//                the end of the value matches any text. An id may have the prefix
-//                "sessions/" (name, parent) or "models/" (model).
-//   integer      = != < <= > >=
-//   time         the same, with a quoted RFC 3339 value
-//   enumeration  = != : with the name of a value; also for true and false
-// `field:*` is true for a text that is not empty and for a time that is present. Any
-// comparison with an absent time is false, also !=.
+// ListSessionsRequest.filter in proto/mnemon/v1/sessions.proto says what operators and
+// values each field takes. Keywords are in capitals. OR binds tighter than AND, which
+// may be left out. Quotes are " or '; within them a backslash escapes a quote or a
+// backslash.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/requests/request.h"
-#include "server/sessions/listing/session_field.h"
+#include "server/sessions/listing/session_order.h"
 
 namespace mnemon {
 
@@ -37,35 +31,35 @@ class SessionFilter {
   static constexpr size_t kMaxComparisons = 64;
   static constexpr int kMaxNesting = 32;  // of parentheses
 
-  // An empty text matches all sessions. FilterError (filter_words.h) for a malformed
-  // text or one beyond a limit.
+  // An empty text matches all sessions. INVALID_ARGUMENT for the field "filter": a
+  // malformed text, or one beyond a limit. The position, from 1, is in the message and
+  // in the metadata "position".
   static absl::StatusOr<SessionFilter> Parse(std::string_view text);
 
   bool Matches(const SessionFacts& facts) const;
 
-  // A range of ids, ordered by bytes.
   struct IdRange {
     std::string begin;
-    std::optional<std::string> end;  // the first id after the range; absent: none
+    std::optional<std::string> end;  // not in the range; absent: it has no end
 
     bool operator==(const IdRange&) const = default;
   };
-  // Contains the ids of all sessions that match. Narrowed by comparisons of names that
-  // are not negated.
+  // Contains the ids of all sessions that match, ordered by bytes.
   const IdRange& ids() const { return ids_; }
 
  private:
   friend class FilterParser;
 
+  // Up to 7: the sum of the orders of field and value for which it is true.
   enum class Relation {
-    kEqual,
-    kNotEqual,
-    kLess,
-    kLessOrEqual,
-    kGreater,
-    kGreaterOrEqual,
-    kBegins,     // text with a '*'
-    kNotBegins,  // likewise
+    kLess = 1,
+    kEqual = 2,
+    kLessOrEqual = 3,
+    kGreater = 4,
+    kNotEqual = 5,
+    kGreaterOrEqual = 6,
+    kBegins = 8,  // text with a '*'
+    kNotBegins,   // likewise
     kPresent,
   };
   struct Comparison {
@@ -75,6 +69,9 @@ class SessionFilter {
   };
   enum class Step : uint8_t { kCompare, kNot, kAnd, kOr };
 
+  static bool Includes(Relation relation, Relation order) {
+    return (static_cast<int>(relation) & static_cast<int>(order)) != 0;
+  }
   static bool Holds(const Comparison& comparison, const SessionFacts& facts);
   static IdRange IdsOf(const Comparison& comparison);
   IdRange FindIds() const;

@@ -2,16 +2,71 @@
 #include "server/sessions/listing/session_order.h"
 
 #include <algorithm>
-#include <utility>
+#include <chrono>
+#include <iterator>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "base/error.h"
+#include "base/process/nearest_name.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 
 namespace mnemon {
 namespace {
+
+using Type = SessionField::Type;
+using Facts = SessionFacts;
+
+// In the order of the enumerations of request.h.
+constexpr std::string_view kStates[] = {"IDLE", "QUEUED", "RUNNING", "PAUSED",
+                                        "DETACHED"};
+constexpr std::string_view kLevels[] = {"NONE", "TURN", "ALWAYS"};
+constexpr std::string_view kTiers[] = {"DEVICE", "HOST", "DISK"};
+constexpr std::string_view kTruths[] = {"false", "true"};
+
+constexpr std::string_view kSessions = "sessions/";
+constexpr std::string_view kModels = "models/";
+
+template <auto Member>
+FieldValue MemberOf(const Facts& facts) {
+  const auto& value = facts.*Member;
+  if constexpr (std::is_convertible_v<decltype(value), std::string>) {
+    return value;
+  } else {
+    return static_cast<int64_t>(value);
+  }
+}
+
+template <auto Member>
+FieldValue TimeOf(const Facts& facts) {
+  return InstantOf(facts.*Member);
+}
+
+// Whole milliseconds: it is computed from two clocks, whose difference varies below.
+FieldValue ExpireTimeOf(const Facts& facts) {
+  if (!facts.expire_time) return Absent();
+  return InstantOf(std::chrono::floor<std::chrono::milliseconds>(*facts.expire_time));
+}
+
+constexpr SessionField kFields[] = {
+    {"name", Type::kText, &MemberOf<&Facts::id>, kSessions},
+    {"model", Type::kText, &MemberOf<&Facts::model>, kModels},
+    {"state", Type::kEnumeration, &MemberOf<&Facts::state>, {}, kStates},
+    {"token_count", Type::kInteger, &MemberOf<&Facts::position>},
+    {"state_size_bytes", Type::kInteger, &MemberOf<&Facts::state_size_bytes>},
+    {"create_time", Type::kTime, &TimeOf<&Facts::create_time>},
+    {"last_use_time", Type::kTime, &TimeOf<&Facts::last_use_time>},
+    {"expire_time", Type::kTime, &ExpireTimeOf},
+    {"parent", Type::kText, &MemberOf<&Facts::parent>, kSessions},
+    {"rebuilt", Type::kTruth, &MemberOf<&Facts::rebuilt>, {}, kTruths},
+    {"paused", Type::kTruth, &MemberOf<&Facts::paused>, {}, kTruths},
+    {"durability", Type::kEnumeration, &MemberOf<&Facts::durability>, {}, kLevels},
+    {"tier", Type::kEnumeration, &MemberOf<&Facts::tier>, {}, kTiers},
+    {"model_id", Type::kText, &MemberOf<&Facts::model_id>},
+    {"numerics_id", Type::kText, &MemberOf<&Facts::numerics_id>},
+};
 
 constexpr std::string_view kSpace = " \t\n\r";
 
@@ -46,6 +101,18 @@ absl::StatusOr<SessionOrder::Key> ParseKey(std::string_view text) {
 
 }  // namespace
 
+const SessionField* FindSessionField(std::string_view name) {
+  const auto found = std::ranges::find(kFields, name, &SessionField::name);
+  return found == std::end(kFields) ? nullptr : found;
+}
+
+std::string UnknownSessionField(std::string_view name) {
+  std::vector<std::string> names;
+  for (const SessionField& field : kFields) names.emplace_back(field.name);
+  return StrCat("there is no field ", Quoted(name), ": the fields are ",
+                StrJoin(names, ", "), DidYouMean(name, names));
+}
+
 absl::StatusOr<SessionOrder> SessionOrder::Parse(std::string_view text) {
   if (text.size() > kMaxBytes) {
     return OrderError(StrCat("at most ", kMaxBytes, " bytes, got ", text.size()));
@@ -57,20 +124,16 @@ absl::StatusOr<SessionOrder> SessionOrder::Parse(std::string_view text) {
     more = comma != text.npos;
     MNEMON_ASSIGN_OR_RETURN(const Key key, ParseKey(text.substr(0, comma)));
     text.remove_prefix(more ? comma + 1 : text.size());
-    for (const Key& before : order.keys_) {
-      if (before.field == key.field) {
-        return OrderError(StrCat("the field ", key.field->name, " stands there twice"));
-      }
+    if (std::ranges::count(order.keys_, key.field, &Key::field) > 0) {
+      return OrderError(StrCat("the field ", key.field->name, " stands there twice"));
     }
     if (order.keys_.size() == kMaxFields) {
       return OrderError(StrCat("at most ", kMaxFields, " fields"));
     }
     order.keys_.push_back(key);
   }
-  // A name is there once: what follows it never decides, and it comes last by itself.
-  const SessionField* name = FindSessionField("name");
-  const auto decides = [&](const Key& key) { return key.field == name; };
-  auto end = std::find_if(order.keys_.begin(), order.keys_.end(), decides);
+  // Names are unique: keys after one never decide, and it comes last by itself.
+  auto end = std::ranges::find(order.keys_, FindSessionField("name"), &Key::field);
   if (end != order.keys_.end() && end->descending) ++end;
   order.keys_.erase(end, order.keys_.end());
   return order;

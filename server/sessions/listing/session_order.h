@@ -1,24 +1,53 @@
 // SPDX-License-Identifier: MIT
-// A total order of sessions in the notation of AIP-132: "last_use_time desc, name".
+// The fields of sessions that filters and orders can name, as in mnemon.v1.Session, and
+// total orders in the notation of AIP-132: "last_use_time desc, name".
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/rfc3339.h"
 #include "server/requests/request.h"
-#include "server/sessions/listing/session_field.h"
 
 namespace mnemon {
+
+// A field without a value. It sorts after all values.
+struct Absent {
+  auto operator<=>(const Absent&) const = default;
+};
+// int64_t: an integer, an index into SessionField::values, or 0 and 1 for false and
+// true. All values of a field have the same type, or are absent.
+using FieldValue = std::variant<int64_t, Instant, std::string, Absent>;
+
+struct SessionField {
+  enum class Type { kText, kInteger, kTime, kEnumeration, kTruth };
+
+  std::string_view name;
+  Type type;
+  FieldValue (*value)(const SessionFacts& facts);
+  // For a resource name: "sessions/" or "models/", which is not part of the value.
+  std::string_view collection = {};
+  // Names of the values of an enumeration, in its order, or of truth values.
+  std::span<const std::string_view> values = {};
+};
+
+// Null: there is no such field.
+const SessionField* FindSessionField(std::string_view name);
+
+// An error message: there is no field `name`, and which fields there are.
+std::string UnknownSessionField(std::string_view name);
 
 class SessionOrder {
  public:
   static constexpr size_t kMaxBytes = 1024;
   static constexpr size_t kMaxFields = 4;
 
-  // Fields of session_field.h, each followed by "asc" (the default) or "desc"; empty:
+  // Names of fields, each followed by "asc" (the default) or "desc"; empty:
   // by name. Sessions with equal fields are ordered by name, absent times come last,
   // and enumerations follow their numbers. INVALID_ARGUMENT for the field "order_by".
   static absl::StatusOr<SessionOrder> Parse(std::string_view text);

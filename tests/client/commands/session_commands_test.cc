@@ -116,7 +116,6 @@ TEST_F(SessionCommandsTest, GetPrintsAFactPerLine) {
   checkpoint.set_token_count(5);
   checkpoint.set_size_bytes(4096);
   checkpoint.mutable_create_time()->set_seconds(1767225661);
-  checkpoint.set_automatic(true);
   fake_.Add("bert", 0).set_parent("sessions/an\x1b[2J");
   const Ran ran = Run({"get", "anna"});
   EXPECT_EQ(ran.code, 0) << ran.err;
@@ -138,8 +137,8 @@ TEST_F(SessionCommandsTest, GetPrintsAFactPerLine) {
             "model id     aa11\n"
             "numerics id  fp32/1\n"
             "etag         e1\n"
-            "checkpoint   c: 5 tokens, 4096 bytes, 2026-01-01T00:01:01Z, automatic\n");
-  EXPECT_THAT(Run({"get", "anna", "bert"}).out, HasSubstr("automatic\n\nname "));
+            "checkpoint   c: 5 tokens, 4096 bytes, 2026-01-01T00:01:01Z\n");
+  EXPECT_THAT(Run({"get", "anna", "bert"}).out, HasSubstr("01:01Z\n\nname "));
   EXPECT_THAT(Run({"get", "bert"}).out, HasSubstr("an\\x1b[2J\n"));
   ExpectFailure({"get", "nobody"}, "no session sessions/nobody (NOT_FOUND)");
   ExpectUsage({"get"}, "missing argument: ids");
@@ -217,7 +216,7 @@ TEST_F(SessionCommandsTest, ForkRewindAndCheckpoint) {
   EXPECT_EQ(fake_.checkpointed.request_id(), "u");
   EXPECT_EQ(Run({"checkpoint", "anna", "--json"}).out,
             "{\"checkpoint_id\":\"drawn\",\"token_count\":12,\"size_bytes\":4096,"
-            "\"automatic\":false,\"create_time\":\"2026-01-01T00:01:01.000000Z\"}\n");
+            "\"create_time\":\"2026-01-01T00:01:01.000000Z\"}\n");
   EXPECT_THAT(Run({"rewind", "anna", "--token-count", "3"}).out,
               HasSubstr("tokens       3\n"));
   EXPECT_EQ(fake_.rewound.token_count(), 3);

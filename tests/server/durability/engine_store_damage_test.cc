@@ -8,9 +8,9 @@
 #include <mutex>
 
 #include "gmock/gmock.h"
-#include "server/durability/store_upgrade.h"
+#include "server/durability/store_survey.h"
 #include "server/sessions/stored_session.h"
-#include "server/store/rocksdb_store.h"
+#include "server/store/session_store.h"
 #include "server/store/store_directory.h"
 #include "server/store_check.h"
 #include "tests/fakes/unsynced_file_system.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/durability/journal_snapshots.h"
+#include "server/durability/journal_state.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/durability/journal_standing.h"
+#include "server/durability/journal_state.h"
 
 #include <vector>
 

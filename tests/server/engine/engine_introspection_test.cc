@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/calls/introspection_limits.h"
+#include "server/engine/decoder_calls.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {

@@ -137,8 +137,9 @@ TEST(HttpServer, StopLetsGoOfWhatAHandlerGave) {
   const auto server = HttpServer::Start(
       {.host = "127.0.0.1"}, [&](const std::shared_ptr<HttpExchange>& exchange) {
         exchange->ReadBody(
-            100, [](int64_t) { return true; }, [given] {},
-            [](int code) { return HttpResponse{.code = code}; });
+            100, {.keep = [](int64_t) { return true; },
+                  .done = [given] {},
+                  .refuse = [](int code) { return HttpResponse{.code = code}; }});
         reads = true;
       });
   ASSERT_TRUE(server.ok()) << server.status();

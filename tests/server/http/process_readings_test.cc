@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/http/process_readings.h"
+#include "server/http/readings.h"
 
 #include <unistd.h>
 

@@ -30,7 +30,7 @@ inline SessionFacts RandomFacts(std::string id, std::mt19937& random) {
   facts.rebuilt = below(2);
   facts.paused = below(2);
   facts.durability = static_cast<Durability>(below(3));
-  facts.tier = static_cast<SessionTier>(below(4));
+  facts.tier = static_cast<SessionTier>(below(3));
   facts.model_id = std::string(64, below(2) ? '0' : 'f');
   facts.numerics_id = below(2) ? "fp32 1" : "bf16 \"2\"";
   return facts;

@@ -38,7 +38,7 @@ class AdmissionClock final : public Clock {
   std::function<void()> on_read;  // set while no call is open
 };
 
-// The service Generation alone, with its parts at hand.
+// The services alone, with their parts at hand.
 class CallStart : public ::testing::Test {
  protected:
   CallStart() {
@@ -47,19 +47,15 @@ class CallStart : public ::testing::Test {
     EngineModel encoder{.facts = {.name = "encoder", .vocab = ToyPredictor::kVocab},
                         .predictor = &predictor_};
     engine_ = *Engine::Create({toy, encoder}, {});
-    service_ = MakeGenerationService({.engine = *engine_,
-                                      .calls = calls_,
-                                      .admission = admission_,
-                                      .handlers = handlers_});
-    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-        interceptors;
-    interceptors.push_back(MakeCallInterceptors(access_log_, connections_));
+    services_ = MakeMethodServices({.engine = *engine_,
+                                    .calls = calls_,
+                                    .admission = admission_,
+                                    .handlers = handlers_});
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(service_.get());
-    builder.SetContextAllocator(MakeContextAllocator());
-    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+    for (const auto& service : services_) builder.RegisterService(service.get());
+    AddCallContexts(access_log_, connections_, builder);
     server_ = builder.BuildAndStart();
     stub_ = v1::Generation::NewStub(grpc::CreateChannel(
         StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
@@ -117,7 +113,7 @@ class CallStart : public ::testing::Test {
   OpenCalls calls_{Clock::Real()};
   Admission admission_{1e6, clock_};
   HandlerThreads handlers_;
-  std::unique_ptr<grpc::Service> service_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Generation::Stub> stub_;
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "server/service/handler_threads.h"
-
 #include <thread>
 #include <vector>
 
 #include "base/strings.h"
 #include "gtest/gtest.h"
+#include "server/service/call_services.h"
 #include "tests/fakes/held_store.h"
 #include "tests/server/rpc/rig.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "server/calls/introspection_limits.h"
+#include "server/engine/decoder_calls.h"
 #include "server/service/messages/messages.h"
 #include "tests/server/rpc/talk.h"
 

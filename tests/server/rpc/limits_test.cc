@@ -14,8 +14,6 @@
 #include "google/rpc/status.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/call_context.h"
-#include "server/service/admission.h"
-#include "tests/fakes/fake_clock.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
@@ -83,46 +81,9 @@ TEST(Deadline, InThePastIsRefusedAndInAHundredYearsWorks) {
   EXPECT_TRUE(Ended(rig, Ask(1, 3), std::chrono::hours(24 * 365 * 100)).status.ok());
 }
 
-TEST(Admission, FillsAtItsRate) {
-  FakeClock clock;
-  grpc::CallbackServerContext context;
-  const RpcCaller caller(context);
-  Admission limit(2, clock);
-  EXPECT_TRUE(limit.Admit(caller).ok());
-  EXPECT_TRUE(limit.Admit(caller).ok());
-  const absl::Status refused = limit.Admit(caller);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  const auto wait = GetErrorDetail(refused)->retry_after;
-  ASSERT_TRUE(wait);
-  EXPECT_GE(*wait, milliseconds(500));
-  EXPECT_LE(*wait, milliseconds(502));
-  clock.Advance(*wait - milliseconds(10));
-  EXPECT_FALSE(limit.Admit(caller).ok());
-  clock.Advance(milliseconds(10));
-  EXPECT_TRUE(limit.Admit(caller).ok());
-  EXPECT_FALSE(limit.Admit(caller).ok());
-  clock.Advance(std::chrono::hours(1));
-  EXPECT_TRUE(limit.Admit(caller).ok());
-  EXPECT_TRUE(limit.Admit(caller).ok());
-  EXPECT_FALSE(limit.Admit(caller).ok());
-}
-
 TEST(RpcCaller, HasNoDeadlineWithoutOne) {
   grpc::CallbackServerContext context;
   EXPECT_EQ(RpcCaller(context).deadline(), std::nullopt);
-}
-
-TEST(Admission, LessThanOnePerSecondAndNone) {
-  FakeClock clock;
-  grpc::CallbackServerContext context;
-  const RpcCaller caller(context);
-  Admission slow(0.1, clock);
-  EXPECT_TRUE(slow.Admit(caller).ok());
-  EXPECT_FALSE(slow.Admit(caller).ok());
-  clock.Advance(std::chrono::seconds(10));
-  EXPECT_TRUE(slow.Admit(caller).ok());
-  Admission none(0, clock);
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.Admit(caller).ok());
 }
 
 TEST(Admission, RefusesOverGrpcWithTheTimeToWait) {

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "gtest/gtest.h"
 #include "server/rpc/port_probe.h"
-#include "server/rpc/stream_counts.h"
+#include "server/rpc/transport.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/rpc/rig.h"
 #include "tests/server/transport/sockets.h"

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/service/call_progress.h"
+#include "server/service/access_record.h"
 #include "tests/fakes/captured_log.h"
 
 namespace mnemon {

@@ -16,8 +16,7 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/service/stream_handlers.h"
-#include "server/service/unary_methods.h"
+#include "server/service/methods.h"
 #include "tests/fakes/patience.h"
 #include "tests/fakes/toy_decoder.h"
 
@@ -191,7 +190,7 @@ TEST_F(ServiceTest, ADrainEndsCallsAfterWhatWaits) {
   handler->Start();
   ASSERT_TRUE(caller.AwaitMessage());
   int told = 0;
-  service_->TellOfDrain([&] { ++told; });
+  service_->drain().Tell([&] { ++told; });
   service_->drain().Begin(milliseconds(0));
   EXPECT_EQ(told, 1);
   handler->OnWritten(true);
@@ -200,7 +199,7 @@ TEST_F(ServiceTest, ADrainEndsCallsAfterWhatWaits) {
   handler->OnDone();
   service_->drain().Wait();
   EXPECT_EQ(ReasonIn(Call(kCreateSession, {})), "DRAINING");
-  service_->TellOfDrain(nullptr);
+  service_->drain().Tell(nullptr);
 }
 
 TEST_F(ServiceTest, UnaryMethodsAnswerOnce) {

@@ -9,11 +9,11 @@ namespace mnemon {
 namespace {
 
 Snapshot WithIdentities() {
-  return {.model_id = std::string(64, 'a'),
-          .numerics_id = "step/fp32/7",
-          .architecture = "fast_weights",
-          .spec_hash = std::string(64, 'b'),
-          .session = R"({"ttl":"60s","stop":["\n","\u00fc"]})"};
+  return {{.model_id = std::string(64, 'a'),
+           .numerics_id = "step/fp32/7",
+           .architecture = "fast_weights",
+           .spec_hash = std::string(64, 'b'),
+           .session = R"({"ttl":"60s","stop":["\n","\u00fc"]})"}};
 }
 
 void SetRows(SnapshotEntry& entry, int64_t computed) {

@@ -34,21 +34,21 @@ std::string ToHex(std::string_view bytes) {
 // One entry of each kind that can be together; no compressed block, whose bytes may
 // depend on the version of libzstd.
 Snapshot Ring() {
-  return {.model_id = "m",
-          .numerics_id = "n",
-          .architecture = "transformer_xl",
-          .spec_hash = "s",
-          .session = R"({"ttl":"60s"})",
-          .tokens = {7, 0, 2147483647, 65},
-          .computed = 3,
-          .entries = {{.name = "mem",
-                       .shape = {2},
-                       .growth = Growth::kRing,
-                       .capacity = 2,
-                       .first_row = 1,
-                       .rows = 2},
-                      {.name = "sum", .shape = {1, 2}}},
-          .state = {0.5f, -0.0f, 1e-45f, 3.4028235e38f, 1.0f, -2.0f}};
+  return {{.model_id = "m",
+           .numerics_id = "n",
+           .architecture = "transformer_xl",
+           .spec_hash = "s",
+           .session = R"({"ttl":"60s"})",
+           .computed = 3,
+           .entries = {{.name = "mem",
+                        .shape = {2},
+                        .growth = Growth::kRing,
+                        .capacity = 2,
+                        .first_row = 1,
+                        .rows = 2},
+                       {.name = "sum", .shape = {1, 2}}}},
+          /*tokens=*/{7, 0, 2147483647, 65},
+          /*state=*/{0.5f, -0.0f, 1e-45f, 3.4028235e38f, 1.0f, -2.0f}};
 }
 
 Snapshot Compressed() {

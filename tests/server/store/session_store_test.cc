@@ -11,7 +11,7 @@
 
 #include "base/process/child_process.h"
 #include "gmock/gmock.h"
-#include "server/store/store_file_system.h"
+#include "server/store/store_environment.h"
 #include "tests/fakes/patience.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/store/store_fixture.h"
@@ -546,9 +546,9 @@ TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {
 TEST_F(SessionStoreTest, WritesInPlaceOfALinkNotThroughIt) {
   std::ofstream(Path("kept")) << "kept";
   fs::create_symlink(Path("kept"), Path("link"));
-  StoreFileSystem files(rocksdb::FileSystem::Default());
+  const auto files = MakeStoreFileSystem(rocksdb::FileSystem::Default());
   std::unique_ptr<rocksdb::FSWritableFile> file;
-  ASSERT_TRUE(files.NewWritableFile(Path("link"), {}, &file, nullptr).ok());
+  ASSERT_TRUE(files->NewWritableFile(Path("link"), {}, &file, nullptr).ok());
   ASSERT_TRUE(file->Append("new", {}, nullptr).ok());
   ASSERT_TRUE(file->Close({}, nullptr).ok());
   EXPECT_EQ(fs::file_size(Path("kept")), 4u);

@@ -409,7 +409,7 @@ class LogDamage : public StoreDamage {
   absl::Status Check(const std::string& log, uint64_t synced) const {
     WriteText(path_, log);
     UnsyncedFileSystem files;
-    return CheckLogs(files, Path("logs"), id_, synced);
+    return CheckLogs(files, Path("logs"), id_, synced).status();
   }
 
   fs::path log_;
@@ -455,9 +455,9 @@ TEST_F(LogDamage, CostsTheCommitThatItHits) {
     std::string altered = bytes_;
     altered[at] = static_cast<char>(altered[at] ^ 0x80);
     WriteText(path_, altered);
-    const absl::StatusOr<int64_t> gaps = SalvageLogs(files, Path("logs"), id_);
-    ASSERT_TRUE(gaps.ok());
-    ASSERT_EQ(*gaps, 1) << at;
+    const absl::StatusOr<SalvagedLogs> logs = SalvageLogs(files, Path("logs"), id_);
+    ASSERT_TRUE(logs.ok());
+    ASSERT_EQ(logs->gaps, 1) << at;
     const auto hit = std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin();
     const size_t lost = ends_[hit] - (hit == 0 ? before_ : ends_[hit - 1]);
     // Records are cut into blocks anew: a header more or less for each.

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <thread>
 
-#include "server/store/damaged_keys.h"
 #include "server/store/store_status.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/store/store_fixture.h"

@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "gtest/gtest.h"
-#include "server/store/rocksdb_store.h"
 #include "server/store/session_store.h"
 #include "tests/fakes/unsynced_file_system.h"
 

@@ -504,6 +504,55 @@ TEST(TokenStream, WhatIsHeldBackOfTheTextComesWithAnEndThatIsNoError) {
   }
 }
 
+TEST(TokenStream, TextComesWithItsTokensWhereTheyAreTakenInParts) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  for (const bool stops : {false, true}) {
+    TokenStream stream({.tokenizer = tokenizer.get()});
+    TokenStream searching({.tokenizer = tokenizer.get(), .stop_strings = {"xyz"}});
+    TokenStream& tested = stops ? searching : stream;
+    int64_t index = 3;
+    for (const int32_t token : {0x61, 0x78, 0x79, 0xc3, 0xa4}) {
+      static_cast<void>(tested.Push(index++, token, std::nullopt, {}));
+    }
+    EXPECT_EQ(tested.Take(1).text, "a");
+    EXPECT_EQ(tested.Take(2).text, stops ? "" : "xy");
+    static_cast<void>(tested.Push(index++, 'b', std::nullopt, {}));
+    EXPECT_EQ(tested.Take(2).text, stops ? "xy\xc3\xa4" : "\xc3\xa4");
+    EXPECT_EQ(tested.Take().text, "b");
+    EXPECT_FALSE(tested.stop_string());
+  }
+}
+
+TEST(TokenStream, FindsTheStopStringWhereverItsTokensComeFrom) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  for (const size_t resumed : {0, 1, 2, 3}) {
+    for (const int64_t after : {-1, 1, 2, 3}) {
+      TokenStream stream({.tokenizer = tokenizer.get(), .stop_strings = {"bc"}});
+      const std::vector<int32_t> tokens = {'a', 'b', 'c'};
+      stream.Resume({.prompt_tokens = 1}, after,
+                    {tokens.begin(), tokens.begin() + static_cast<int64_t>(resumed)});
+      for (size_t i = resumed; i < tokens.size(); ++i) {
+        EXPECT_FALSE(stream.stop_string());
+        static_cast<void>(
+            stream.Push(static_cast<int64_t>(i) + 1, tokens[i], std::nullopt, {}));
+      }
+      EXPECT_EQ(stream.stop_string(), "bc");
+      static_cast<void>(stream.Finish(absl::OkStatus(), FinishFacts{}));
+      EXPECT_EQ(stream.Take().text, after < 1 ? "a" : "");
+    }
+  }
+}
+
+TEST(TokenStream, WithoutAConsumerAStopStringIsFoundAllTheSame) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  TokenStream stream({.tokenizer = tokenizer.get(), .stop_strings = {"bc"}});
+  static_cast<void>(stream.Push(3, 'b', std::nullopt, {}));
+  stream.Cancel();
+  static_cast<void>(stream.Push(4, 'c', std::nullopt, {}));
+  EXPECT_EQ(stream.stop_string(), "bc");
+  EXPECT_TRUE(stream.Take().text.empty());
+}
+
 TEST(TokenStream, WithoutAConsumerNothingIsKept) {
   Fixture f;
   f.Push(0, 'a');

@@ -25,16 +25,16 @@ TEST(ConnectionTable, CountsInAllAndOfEachAddress) {
   const auto a1 = Make("192.0.2.1:1"), a2 = Make("192.0.2.1:2");
   const auto b = Make("192.0.2.2:1"), c = Make("192.0.2.3:1");
   table.Add(a1);
-  EXPECT_EQ(table.RoomFor(*a2), ConnectionTable::Room::kFree);
+  EXPECT_EQ(table.WhyFull(*a2), std::nullopt);
   table.Add(a2);
-  EXPECT_EQ(table.RoomFor(*Make("192.0.2.1:3")), ConnectionTable::Room::kHostFull);
-  EXPECT_EQ(table.RoomFor(*b), ConnectionTable::Room::kFree);
+  EXPECT_EQ(table.WhyFull(*Make("192.0.2.1:3")), RefusalReason::kHostLimit);
+  EXPECT_EQ(table.WhyFull(*b), std::nullopt);
   table.Add(b);
-  EXPECT_EQ(table.RoomFor(*c), ConnectionTable::Room::kFull);
+  EXPECT_EQ(table.WhyFull(*c), RefusalReason::kLimit);
   table.Remove(*a1);
   table.Remove(*a1);  // without effect
-  EXPECT_EQ(table.RoomFor(*c), ConnectionTable::Room::kFree);
-  EXPECT_EQ(table.RoomFor(*Make("192.0.2.1:3")), ConnectionTable::Room::kFree);
+  EXPECT_EQ(table.WhyFull(*c), std::nullopt);
+  EXPECT_EQ(table.WhyFull(*Make("192.0.2.1:3")), std::nullopt);
   EXPECT_EQ(table.counts().open, 2);
   EXPECT_EQ(table.counts().accepted, 3);
 }
@@ -55,18 +55,18 @@ TEST(ConnectionTable, FindsThePresentOwnerOfAPort) {
   one.Add(before);
   one.Add(now);
   one.Remove(*now);
-  EXPECT_EQ(one.RoomFor(*before), ConnectionTable::Room::kFree);
+  EXPECT_EQ(one.WhyFull(*before), std::nullopt);
 }
 
 TEST(ConnectionTable, OwnConnectionsCountToNoLimit) {
   ConnectionTable table(1, 1);
   table.Add(Make("127.0.0.1:1"));
   const auto own = Make("127.0.0.1:2");
-  EXPECT_EQ(table.RoomFor(*own), ConnectionTable::Room::kHostFull);
+  EXPECT_EQ(table.WhyFull(*own), RefusalReason::kHostLimit);
   table.Expect("127.0.0.1:2");
-  EXPECT_EQ(table.RoomFor(*own), ConnectionTable::Room::kFree);
+  EXPECT_EQ(table.WhyFull(*own), std::nullopt);
   table.StopExpecting("127.0.0.1:2");
-  EXPECT_EQ(table.RoomFor(*own), ConnectionTable::Room::kHostFull);
+  EXPECT_EQ(table.WhyFull(*own), RefusalReason::kHostLimit);
 }
 
 TEST(ConnectionTable, TheLongestIdleComeFirst) {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "base/files/descriptor.h"
+#include "base/descriptor.h"
 #include "base/strings.h"
 #include "gtest/gtest.h"
 #include "server/transport/connection.h"

@@ -2,10 +2,10 @@
 // Training on another device than the CPU: the same run but for rounding, and what it
 // saves can be read anywhere.
 
+#include "model/sequence/device.h"
 #include "gtest/gtest.h"
 #include "model/families/families.h"
 #include "model/io/checkpoint.h"
-#include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
 #include "tests/fakes/device/host_device.h"
 #include "tests/model/io/temporary_directory.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/sessions/listing/session_page_token.h"
+#include "server/sessions/listing/session_pager.h"
 
 #include <random>
 
