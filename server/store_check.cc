@@ -56,23 +56,23 @@ int64_t SayDamaged(const StoreSurvey& survey) {
   return damaged;
 }
 
-// The tokens of the journal up to its first damage.
+// The tokens of the journal up to its first damage: all of its whole entries, as a
+// later one may take back tokens of those before.
 absl::StatusOr<std::vector<int32_t>> WholeTokens(SessionStore& store,
-                                                 const std::string& id, int64_t count) {
+                                                 const std::string& id,
+                                                 const SurveyedSession& session) {
   std::vector<int32_t> tokens;
-  absl::Status status;
   MNEMON_RETURN_IF_ERROR(store.Scan(
       StoreTable::kJournal, {.session = SessionKey{.id = id}},
-      [&](const SessionKey&, std::string_view, std::string_view value) {
+      [&](const SessionKey&, std::string_view name, std::string_view value) {
+        if (JournalSequence(name).value_or(0) > session.journal.sequence) return false;
         const absl::StatusOr<JournalEntry> entry = ParseJournalEntry(value);
-        return entry.ok() && ApplyJournalEntry(*entry, tokens).ok() &&
-               static_cast<int64_t>(tokens.size()) < count;
+        return entry.ok() && ApplyJournalEntry(*entry, tokens).ok();
       },
       [](const UnreadableRange&) {}));
-  if (static_cast<int64_t>(tokens.size()) < count) {
+  if (static_cast<int64_t>(tokens.size()) != session.tokens) {
     return Damaged(StrCat("session ", id, ": its journal has changed"));
   }
-  tokens.resize(static_cast<size_t>(count));
   return tokens;
 }
 
@@ -80,7 +80,7 @@ absl::Status CutSession(SessionStore& store, const std::string& id,
                         const SurveyedSession& session) {
   StoredSession record = *session.record;
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
-                          WholeTokens(store, id, session.tokens));
+                          WholeTokens(store, id, session));
   MNEMON_ASSIGN_OR_RETURN(const std::optional<std::string> before,
                           store.Get(StoreTable::kSessions, {.id = id}, ""));
   record.sequence = 1;

@@ -198,6 +198,33 @@ TEST_F(EngineStoreDamage, IsToldByCheckAndMendedByRepair) {
   ExpectOthers(stored, "s4");
 }
 
+TEST_F(EngineStoreDamage, ARepairKeepsNoTokensThatARewindTookBack) {
+  std::vector<int32_t> history;
+  {
+    StoredServer stored(Path(), kState);
+    stored.CreateSession("a", Durability::kAlways);
+    history = Turn(stored, "a", {}, 1);
+    ASSERT_TRUE(
+        RewindSession(stored.engine(), {.session = "a", .target = int64_t{5}}).ok());
+    history.resize(5);
+    // Shorter than it was before.
+    for (const uint32_t seed : {2, 3}) history = Turn(stored, "a", history, seed, 3);
+    ASSERT_TRUE(stored.store->AwaitWhole(60));
+    stored.CopyAfterKill(Path("killed"));
+  }
+  RemoveEntry(Path("killed"), "a", Entries(Path("killed"), "a").back());
+  testing::internal::CaptureStdout();
+  const absl::Status repaired = RepairStore(Path("killed"));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("session a: cut to"));
+  ASSERT_TRUE(repaired.ok()) << repaired;
+  StoredServer stored(Path("killed"), kState);
+  const std::vector<int32_t> cut = HistoryOf(stored.engine(), "a");
+  EXPECT_GT(cut.size(), 5u);
+  ASSERT_LT(cut.size(), history.size());
+  history.resize(cut.size());
+  EXPECT_EQ(cut, history);
+}
+
 // Where neither copy can be opened: RocksDB's lists are gone. They are made anew of the
 // tables.
 TEST_F(EngineStoreDamage, OfBothListsIsRepaired) {
