@@ -113,7 +113,7 @@ class AdmissionQueue {
   void Start(AdmissionTicket& ticket);
   bool TooLate(const AdmissionTicket& ticket, Duration takes) const;
   LoadEstimate::Load Load() const;
-  // Of calls that start before one that would join the queue now.
+  // Work of calls that start before one that would join the queue now.
   LoadEstimate::Work Before() const;
 
   const Options options_;

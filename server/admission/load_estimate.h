@@ -19,7 +19,7 @@ class LoadEstimate {
  public:
   using Duration = std::chrono::duration<double>;
 
-  // Of one call or of several.
+  // Work of one call or of several.
   struct Work {
     int64_t prompt = 0;     // tokens to compute before the first one is generated
     int64_t chunks = 0;     // of the prompt
@@ -62,12 +62,12 @@ class LoadEstimate {
   // that few turns come too late when the machine's speed changes.
   double wait_margin() const { return wait_margin_; }
 
-  // Of a call that may generate up to `max_tokens`: as many as calls did on average so
-  // far, few where none has ended yet.
+  // Work of a call that may generate up to `max_tokens`: it counts as many as calls
+  // generated on average so far, few while none has ended.
   Work WorkOf(int64_t prompt_tokens, int64_t max_tokens) const;
   // What is left of `work` with so many of its tokens computed; at least one token.
   Work Left(const Work& work, int64_t computed) const;
-  // Of a call, from its admission to its end, beside those of `load`.
+  // Time of a call from its admission to its end, beside those of `load`.
   Duration RunTime(const Work& work, const Load& load) const;
   // From now until a queued call starts, with `waiting` queued before it.
   Duration WaitTime(const Work& waiting, const Load& load) const;

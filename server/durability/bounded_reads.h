@@ -51,8 +51,8 @@ class BoundedReads {
                            const SessionStore::Unreadable& unreadable);
 
  private:
-  // Of type T, by `read` on one of the threads, which may outlive the call: it owns
-  // what it uses.
+  // What `read` returns on one of the threads. It may outlive the call, so it owns what
+  // it uses.
   template <class T>
   absl::StatusOr<T> Read(std::function<absl::StatusOr<T>()> read);
   void Loop();

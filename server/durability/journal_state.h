@@ -29,7 +29,7 @@ class JournalSnapshots {
   JournalSnapshots(std::vector<StoredSnapshot> snapshots,
                    std::vector<StoredCheckpoint> checkpoints);
 
-  // Of the history `kept` tokens have stayed.
+  // The history was cut to its first `kept` tokens.
   void OnCut(int64_t kept) noexcept;
   // A copy is made now, from which Add makes a snapshot.
   void BeginCopy();

@@ -21,7 +21,7 @@
 
 namespace mnemon {
 
-// Of one model; all of it outlives the jobs.
+// Where the jobs of one model work; all of it outlives them.
 struct SnapshotPlace {
   std::shared_ptr<ModelRunner> runner;
   std::shared_ptr<const EngineContext> context;

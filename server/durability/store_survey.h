@@ -43,9 +43,9 @@ struct StoreSurvey {
 // stays as it is. The errors of SessionStore.
 absl::Status UpgradeStore(SessionStore& store);
 
-// Of the default namespace. The errors of SessionStore::Scan.
+// Surveys the default namespace. Errors of SessionStore::Scan.
 absl::StatusOr<StoreSurvey> SurveyStore(SessionStore& store);
-// Of one session. The errors of BoundedReads.
+// Surveys one session. Errors of BoundedReads.
 absl::StatusOr<SurveyedSession> SurveySession(BoundedReads& reads,
                                               const std::string& id);
 

@@ -15,7 +15,7 @@ namespace mnemon {
 
 // Bytes of introspection of one token, at most.
 inline constexpr int64_t kMaxIntrospectionBytes = int64_t{1} << 20;
-// Of the tokens of a stream that wait, and so of one message.
+// Limit for all waiting tokens of a stream, and so for one message.
 inline constexpr int64_t kMaxWaitingIntrospectionBytes = int64_t{2} << 20;
 
 // Holds the session of the call, if it has a name, and queues the call. Another call

@@ -74,8 +74,8 @@ struct GenerateRequest {
   // Generation ends so long after admission; above 0.
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
-  // Of each generated token, from the step that computed its logits: that of the token
-  // before it.
+  // Fields for each generated token, from the step that computed its logits: the step
+  // of the token before it.
   IntrospectionFields introspection;
   // The call is refused if the load is too high to meet it.
   std::optional<std::chrono::steady_clock::time_point> deadline;

@@ -32,7 +32,7 @@ class RpcCaller final : public UnaryCaller {
     call_ = std::move(call);
     connection_ = std::move(connection);
   }
-  // Of a unary call, for Answer.
+  // The reactor of a unary call, for Answer.
   void SetReactor(grpc::ServerUnaryReactor* reactor) { reactor_ = reactor; }
   // Null: nobody watches the call.
   CallEvents* events() const { return events_.get(); }
@@ -67,11 +67,11 @@ class RpcCaller final : public UnaryCaller {
 // method. Valid as long as the context.
 RpcCaller* CallerOf(grpc::ServerContextBase* context);
 
-// Makes the calls of a server have what CallerOf needs, the trailer
-// x-request-id, and entries in `access_log` and in the connection of `connections` that
-// they come by. Gives ErrorInfo to errors of gRPC's own that have none: methods that
-// are unknown or unimplemented, messages that cannot be parsed, what health and
-// reflection refuse. Both outlive all calls.
+// Gives the calls of a server what CallerOf needs, the trailer x-request-id, and
+// entries in `access_log` and in their connection of `connections`. Gives ErrorInfo to
+// errors of gRPC's own that have none: methods that are unknown or unimplemented,
+// messages that cannot be parsed, what health and reflection refuse. Both outlive all
+// calls.
 void AddCallContexts(const AccessLog& access_log, const ConnectionTable& connections,
                      grpc::ServerBuilder& builder);
 

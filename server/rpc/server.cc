@@ -28,7 +28,6 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
-using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kReadiness[] = "mnemon.v1.Generation";
 // For unary calls and open transports, once no stream is left.

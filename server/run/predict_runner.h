@@ -57,7 +57,7 @@ class PredictJob final : public Callback {
  private:
   friend class PredictRunner;
 
-  // Of the input, then of the whole prediction, then of its answer; as input_.
+  // Bytes of the input, then of the whole prediction, then of its answer; as input_.
   ByteCharge charge_;
   Predictor::Input input_;              // owned by the runner once taken
   const int64_t bytes_;                 // of the input
@@ -111,7 +111,7 @@ class PredictRunner {
   absl::Status Interrupted(const PredictJob& job) const;
   // What `cost` takes, by the predictions so far; 0: none was measured.
   Duration EstimateLocked(int64_t cost) const;
-  // Of a prediction that would join the queue now.
+  // For a prediction that would join the queue now.
   Duration WaitTimeLocked() const {
     return EstimateLocked(waiting_cost_ + running_cost_);
   }
@@ -135,8 +135,8 @@ class PredictRunner {
   int64_t waiting_cost_ = 0;
   int64_t waiting_bytes_ = 0;
   int64_t running_cost_ = 0;  // of the one that runs; 0: none does
-  // Of about the last kMemory seconds of computing. Two sums, not ratios of single
-  // predictions: what a small one takes is mostly not for its cost.
+  // Sums over about the last kMemory seconds of computing. Two sums, not ratios of
+  // single predictions: what a small one takes is mostly not for its cost.
   double measured_seconds_ = 0;
   double measured_cost_ = 0;
   bool draining_ = false;

@@ -47,8 +47,8 @@ struct RunnerCalls {
 
   int32_t endings = 0;       // calls with an `ending`
   int32_t waiting_ends = 0;  // calls with an `end_later`
-  // Of calls that ended in this round: permits, of them those of calls on sessions, and
-  // the generated tokens of those that ended by themselves, as many as fit.
+  // For calls that ended in this round: permits, those among them of calls on sessions,
+  // and the generated tokens of calls that ended by themselves, as many as fit.
   int32_t ended_permits = 0;
   int32_t ended_named = 0;
   std::vector<int64_t> ended_generated;

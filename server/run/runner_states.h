@@ -41,8 +41,8 @@ class RunnerStates {
   void DropState(Session& session) { scope_.states.Drop(session.in_runner); }
   // The state of a session at rest; nothing where a call has it.
   void DropAtRest(Session& session);
-  // Of a session without a call whose state left a device's memory: back there, if
-  // there is room for it at once.
+  // Brings the state of a session without a call back to the device's memory, if there
+  // is room for it at once.
   void BringBack(const std::shared_ptr<Session>& session) {
     if (session->in_runner.call == nullptr) scope_.states.BringBack(StateOf(session));
   }

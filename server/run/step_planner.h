@@ -49,7 +49,7 @@ class StepPlanner {
   int64_t DrawnAhead(const Call& call) const;
   // Blocks that the chunks of the plan take at most, beside those that are reserved.
   int64_t WantedBlocks() const;
-  // Of calls.running, into calls.stalled.
+  // Moves a call from calls.running to calls.stalled.
   void SetAside(RunnerCalls::List::iterator call);
   // Drops the state of a running call, which keeps its slot.
   void DropState(Call& call);

@@ -124,7 +124,7 @@ class AccessLog {
   void Begin(const std::string& method) const {
     if (observer_ != nullptr) observer_->OnCallStarted(method);
   }
-  // Of a call that is over. Its status is CANCELLED where it has none.
+  // Record of a call that is over; CANCELLED if it has no status.
   AccessRecord End(CallProgress& progress, LogLevel level = LogLevel::kInfo) const;
 
  private:

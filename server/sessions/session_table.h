@@ -135,7 +135,7 @@ class SessionTable {
   const ExpiredIds& expired() const { return expired_; }
 
   int64_t size() const;
-  // Of one model; `stored`: with the history in the store only.
+  // Sessions of one model; `stored`: with the history in the store only.
   int32_t size(size_t model) const { return sizes_[model]; }
   int32_t stored(size_t model) const { return stored_[model]; }
 

@@ -106,7 +106,7 @@ class SleepingSessions {
   static constexpr std::chrono::seconds kLookAgain{1};
   static constexpr size_t kLookedAtOnce = 64;
 
-  // Of the bytes of a block.
+  // Where a request id lies in the bytes of a block.
   struct RequestId {
     static std::string_view Of(std::string_view request_id) { return request_id; }
     static std::string_view Of(const char* block);

@@ -63,7 +63,7 @@ class StoreDirectory {
       : path_(std::move(path)), lock_(std::move(lock)), folder_(std::move(folder)) {}
 
   std::string path_;  // of View: the temporary folder
-  // Of View: owns nothing, removes the folder when it is destroyed.
+  // For View: removes the folder when it is destroyed; owns nothing else.
   std::shared_ptr<void> temporary_;
   Descriptor lock_;
   Descriptor folder_;  // the directory itself, locked too: LOCK can be removed

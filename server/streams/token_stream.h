@@ -218,7 +218,7 @@ class TokenStream final : public Callback {
     bool now = false;                        // something, by Take
     bool late = false;                       // late_ is posted
     std::optional<RequestTimer::Time> last;  // when tokens became due
-    // Of the last report of progress, or the first call of Report.
+    // Time of the last report of progress, or of the first call of Report.
     std::optional<RequestTimer::Time> reported;
   };
   // Where a stream that resumes a call begins.

@@ -21,7 +21,7 @@ struct TrafficLimits {
   int64_t message_bytes = 4 << 20;  // of one message
   int64_t header_bytes = 16 << 10;  // of the headers of one call
   int64_t streams = 2048;           // open at once
-  // Of one connection, for no call or whole message.
+  // Bytes of one connection without a call or a whole message.
   int64_t connection_bytes = int64_t{128} << 20;
   std::chrono::milliseconds greeting{10000};  // until kClientGreetingBytes have come
 };

@@ -67,7 +67,7 @@ RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r);
 RequestScope ScopeOf(const v1::PredictRequest& r);
-// Of all others on one session.
+// All other requests on one session.
 template <class Request>
 requires requires(const Request& r) { r.name(); }
 RequestScope ScopeOf(const Request& r) { return {.session = r.name()}; }
@@ -79,7 +79,7 @@ void ToMessage(const VerifiedSession& verified, v1::VerifySessionResponse& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
 void ToMessage(const EngineStats& stats, v1::Load& out);
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);
-// Of the token at `index`.
+// Introspection of the token at `index`.
 void ToMessage(const Introspection& introspection, int64_t index,
                v1::Introspection& out);
 struct PredictShape {
