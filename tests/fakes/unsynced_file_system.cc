@@ -79,6 +79,10 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
   IOStatus Append(const rocksdb::Slice& text, const IOOptions& options,
                   IODebugContext* debug) override {
     const DiskFault fault = files_.Count(path_);
+    if (is_log_) {
+      std::lock_guard lock(files_.mutex_);
+      ++files_.log_writes_;
+    }
     const IOStatus failure = WriteFault(fault);
     if (!failure.ok() && fault != DiskFault::kShortWrite) return failure;
     const rocksdb::Slice part(text.data(),
@@ -115,7 +119,6 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
     const DiskFault fault = files_.Count(path_);
     std::lock_guard lock(files_.mutex_);
-    if (is_log_) ++files_.log_syncs_;
     if (fault == DiskFault::kSyncFails) {
       inode_->lost = inode_->lost || inode_->synced < inode_->bytes.size();
       return FailedWith(EIO);
@@ -193,14 +196,9 @@ void UnsyncedFileSystem::RefuseToOpen(std::string part) {
   refused_part_ = std::move(part);
 }
 
-int64_t UnsyncedFileSystem::operations() const {
+int64_t UnsyncedFileSystem::log_writes() const {
   std::lock_guard lock(mutex_);
-  return operations_;
-}
-
-int64_t UnsyncedFileSystem::log_syncs() const {
-  std::lock_guard lock(mutex_);
-  return log_syncs_;
+  return log_writes_;
 }
 
 void UnsyncedFileSystem::Observe(std::function<void()> observer) {

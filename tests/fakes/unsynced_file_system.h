@@ -44,18 +44,17 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   // Files of `directory` that exist now are durable. Call it before they are used.
   void Adopt(const std::string& directory);
 
-  // Makes operations fail with `fault`, from the `after`-th one on (0 is the next), if
-  // their path contains `part`. kNone heals the disk.
+  // Makes operations (writes, syncs and whatever changes a directory) fail with
+  // `fault`, from the `after`-th one on (0 is the next), if their path contains `part`.
+  // kNone heals the disk.
   void Fail(DiskFault fault, int64_t after = 0, std::string part = "");
   // Makes opening files for reading fail if their paths contain `part`: the process has
   // no descriptors left. Empty: stops this.
   void RefuseToOpen(std::string part);
-  // Operations so far: writes, syncs, and whatever changes a directory.
-  int64_t operations() const;
   // Called before each operation on its thread, without a lock.
   void Observe(std::function<void()> observer);
-  // Syncs of logs, "*.log", so far.
-  int64_t log_syncs() const;
+  // Writes to logs, "*.log", so far, whether they failed or not.
+  int64_t log_writes() const;
 
   // Makes `to`, which must be empty, what `directory` would be if power failed now.
   void CopyAfterPowerFailure(const std::string& directory, PowerFailure failure,
@@ -99,7 +98,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   Names now_;
   Names durable_;
   int64_t operations_ = 0;
-  int64_t log_syncs_ = 0;
+  int64_t log_writes_ = 0;
   int64_t fail_from_ = 0;
   DiskFault fault_ = DiskFault::kNone;
   std::string fault_part_;
