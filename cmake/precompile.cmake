@@ -34,6 +34,10 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  # A precompiled header knows its parts by their text with comments, for #pragma once:
+  # one stored before a comment changed would let them be included twice.
+  set(mnemon_precompile_launcher ${CMAKE_COMMAND} -E env CCACHE_COMMENTS=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 # mnemon_precompiled(LIST LIBRARY...): the target that compiles mnemon_precompile_LIST.
@@ -42,6 +46,10 @@ function(mnemon_precompiled list)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled_${list}.cc "")
   add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/precompiled_${list}.cc)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  if(CCACHE)
+    set_target_properties(${target} PROPERTIES
+        CXX_COMPILER_LAUNCHER "${mnemon_precompile_launcher}")
+  endif()
   # As those that use it: see targets.cmake.
   if(list MATCHES "^(plain|torch|torch_test)$")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
