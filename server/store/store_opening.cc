@@ -22,10 +22,15 @@ struct FoundCopy {
   int64_t gaps = 0;                 // left out of its logs
 };
 
+std::string_view LogIdOf(const StoreCopy::Place& place, const StoreFacts& facts) {
+  return facts.format_1 ? std::string_view() : place.id;
+}
+
 absl::Status OpenWhole(const StoreCopy::Place& place, const StoreFacts& facts,
                        FoundCopy& found) {
-  MNEMON_ASSIGN_OR_RETURN(const std::optional<LogStart> start,
-                          CheckLogs(*place.files, place.path, place.id, facts.synced));
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::optional<LogStart> start,
+      CheckLogs(*place.files, place.path, LogIdOf(place, facts), facts.synced));
   MNEMON_RETURN_IF_ERROR(CutTornTail(*place.files, place.path));
   MNEMON_ASSIGN_OR_RETURN(auto opened,
                           StoreCopy::Open(place, {.format_1 = facts.format_1}));
@@ -60,7 +65,7 @@ FoundCopy Find(const StoreCopy::Place& place, const StoreFacts& facts) {
 // Opens what can be read of a copy of which nothing but the logs is damaged.
 void Salvage(const StoreCopy::Place& place, const StoreFacts& facts, FoundCopy& found) {
   if (found.copy != nullptr || !absl::IsDataLoss(found.status)) return;
-  const auto logs = SalvageLogs(*place.files, place.path, place.id);
+  const auto logs = SalvageLogs(*place.files, place.path, LogIdOf(place, facts));
   if (!logs.ok()) return;
   auto opened = StoreCopy::Open(place, {.format_1 = facts.format_1, .salvaged = true});
   if (!opened.ok()) return;

@@ -173,6 +173,7 @@ struct LogMark {
 
 // The mark at the beginning of a commit's record; nullopt: it has none.
 std::optional<LogMark> MarkOf(std::string_view record, std::string_view id) {
+  if (id.empty()) return std::nullopt;
   const size_t at = record.substr(0, kBatchHeader + 2 + kMarkIdBytes).find(id);
   if (at == record.npos || record.size() - at < kMarkBytes) return std::nullopt;
   const char* const fields = record.data() + at + kMarkIdBytes;

@@ -32,7 +32,8 @@ std::string EncodeLogMark(std::string_view id, uint64_t before, uint64_t number)
 // The number in the name of a log, "000012.log"; 0 for other files.
 uint64_t LogNumber(std::string_view path);
 
-// In what follows `database` is a folder where RocksDB is not running. Errors:
+// In what follows `database` is a folder where RocksDB is not running. An empty `id`
+// stands for a store of format 1, whose marks are others and are not read. Errors:
 // UNAVAILABLE and RESOURCE_EXHAUSTED of StoreStatus.
 
 // Where the commits in logs begin.

@@ -328,6 +328,8 @@ TEST_F(StoreFormat1, OpensAsItIs) {
   for (int round = 0; round < 2; ++round) {
     StoredServer stored(Path(), kState);
     EXPECT_EQ(stored.engine().recovery().sessions, 3);
+    EXPECT_EQ(stored.store->condition().lost_commits, 0);
+    EXPECT_EQ(stored.store->condition().unreadable, 0);
     EXPECT_EQ(HistoryOf(stored.engine(), "a"), a);
     EXPECT_EQ(HistoryOf(stored.engine(), "b"),
               std::vector<int32_t>(a.begin(), a.begin() + 50));
