@@ -84,6 +84,9 @@ void ApiCall::Start() {
 }
 
 void ApiCall::Post(std::function<void()> action) {
+  // What asio holds of the strand while it posts must not outlast the gateway, which
+  // may end as soon as the action has run.
+  const std::shared_ptr<void> open_call = open_call_;
   boost::asio::post(strand_, [self = shared_from_this(), action = std::move(action)] {
     absl::Status failed;
     try {
